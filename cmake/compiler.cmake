@@ -1,0 +1,36 @@
+# The compiler library (with protobuf-c's code made from our own .proto) and the cuvil command.
+pkg_check_modules(PROTOBUFC REQUIRED IMPORTED_TARGET libprotobuf-c)
+find_program(PROTOC_C NAMES protoc-c protoc REQUIRED)
+
+set(onnx_proto ${CMAKE_SOURCE_DIR}/compiler/onnx/onnx.proto)
+file(GLOB compiler_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/compiler/*.c ${CMAKE_SOURCE_DIR}/compiler/onnx/*.c)
+if(EXISTS ${onnx_proto})
+  set(generated ${CMAKE_BINARY_DIR}/generated/onnx_pb)
+  file(MAKE_DIRECTORY ${generated})
+  add_custom_command(
+    OUTPUT ${generated}/onnx.pb-c.c ${generated}/onnx.pb-c.h
+    COMMAND ${PROTOC_C} --c_out=${generated} --proto_path=${CMAKE_SOURCE_DIR}/compiler/onnx ${onnx_proto}
+    DEPENDS ${onnx_proto} VERBATIM)
+  add_library(cv_onnx_pb STATIC ${generated}/onnx.pb-c.c)
+  target_compile_options(cv_onnx_pb PRIVATE -w)
+  target_include_directories(cv_onnx_pb SYSTEM PUBLIC ${generated})
+  target_link_libraries(cv_onnx_pb PUBLIC PkgConfig::PROTOBUFC)
+endif()
+if(compiler_sources)
+  add_library(cv_compiler STATIC ${compiler_sources})
+  target_link_libraries(cv_compiler PUBLIC cv_runtime cv_base)
+  if(TARGET cv_onnx_pb)
+    target_link_libraries(cv_compiler PUBLIC cv_onnx_pb)
+  endif()
+endif()
+
+file(GLOB cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.c)
+if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.c)
+  list(REMOVE_ITEM cli_sources ${CMAKE_SOURCE_DIR}/cli/main.c)
+  if(cli_sources)
+    add_library(cv_cli_commands STATIC ${cli_sources})
+    target_link_libraries(cv_cli_commands PUBLIC cv_compiler cv_gateway cv_workers cv_coordinator cv_partitioner cv_runtime)
+  endif()
+  add_executable(cuvil cli/main.c)
+  target_link_libraries(cuvil PRIVATE cv_cli_commands)
+endif()
