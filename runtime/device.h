@@ -9,16 +9,10 @@
 #include "base/status.h"
 #include "runtime/artifact.h"
 #include "runtime/tensor.h"
+#include "transport/transport.h" /* cv_memory_kind */
 
 typedef struct cv_device cv_device;
 typedef struct cv_slice cv_slice;
-
-typedef enum {
-  CV_MEMORY_HOST,
-  CV_MEMORY_SHARED,
-  CV_MEMORY_PINNED,
-  CV_MEMORY_DEVICE
-} cv_memory_kind;
 
 typedef struct {
   const char *name;   /* of the device, for sentences and reports */
