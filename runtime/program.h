@@ -126,7 +126,8 @@ typedef struct {
 
 struct cv_program {
   cv_arena arena;
-  cv_exprs *exprs; /* owned by the outermost program */
+  cv_exprs *exprs; /* of the outermost program: a loop's body borrows it */
+  bool owns_exprs;
   uint32_t n_values, n_consts, n_steps, n_inputs, n_outputs, n_binds, n_targets, n_states;
   cv_value *values;
   cv_const *consts;
@@ -142,8 +143,17 @@ struct cv_program {
   char hash[33];                     /* of the program: hex, identifies the artifact's meaning */
 };
 
-/* Frees the program (and its pool if it owns one); accepts NULL. */
+/* An empty program over the pool; with `owns_exprs` cv_program_destroy destroys the pool too. Its
+ * parts are allocated from its arena. NULL when out of memory (never if may_die). */
+cv_program *cv_program_create(cv_exprs *exprs, bool owns_exprs, bool may_die);
+/* Frees the program, the bodies of its loops, and its pool if it owns one; accepts NULL and
+ * half-built ones. */
 void cv_program_destroy(cv_program *program);
+/* Checks a program whose arrays have the stated lengths and whose expressions come from its pool
+ * (or are CV_EXPR_NONE), and nothing else about it: ids in range, SSA order, ranks, bytes of
+ * constants, names, ports, binds, loops, renderings. Bounded and total: for bytes from outside and
+ * for what lowering made. CV_CORRUPT names what is wrong; CV_NOMEM. */
+CV_NODISCARD cv_status cv_program_verify(const cv_program *program);
 
 /* What lives at a cut: values that a step >= position (or the program's results) reads and that a
  * step < position or the inputs made (consts aside). position 0..n_steps. Ids ascending, into
@@ -155,7 +165,8 @@ bool cv_program_cut_legal(const cv_program *program, uint32_t position);
 
 /* The ports of a slice [first, last]: values read inside but made outside (inputs and steps; no
  * consts), and values made inside (or inputs of the program that are also its results, where first
- * is 0) that later steps or the results read. `out_ins`/`out_outs` have room for n_values each. */
+ * is 0; those are then inputs of the slice too) that later steps or the results read. Ids
+ * ascending; `out_ins`/`out_outs` have room for n_values each. */
 void cv_program_slice_ports(const cv_program *program, uint32_t first, uint32_t last,
                             uint32_t *out_ins, uint32_t *out_n_ins, uint32_t *out_outs,
                             uint32_t *out_n_outs);
