@@ -16,7 +16,8 @@ typedef struct {
 } cv_str;
 
 void cv_str_add(cv_str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cv_str_addv(cv_str *str, const char *format, va_list args);
+void cv_str_addv(cv_str *str, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 void cv_str_append(cv_str *str, const char *text, size_t length);
 void cv_str_puts(cv_str *str, const char *text);
 /* The text, "" when empty. */
