@@ -97,7 +97,6 @@ typedef enum {
   CV_WAIT_INPUT,   /* no header on in-edge `edge` yet */
   CV_WAIT_PAYLOAD, /* header there, payload under way on in-edge `edge` */
   CV_WAIT_OFFER,   /* a source has nothing to send */
-  CV_WAIT_BUFFER,  /* ready; out-edge `edge` still sends what is in its output buffer */
   CV_WAIT_TURN,    /* ready; another micro-batch computes */
   CV_WAIT_COMPUTE, /* it computes */
   CV_WAIT_GRANT,   /* no slot yet at the consumer of out-edge `edge` */
@@ -114,5 +113,16 @@ typedef struct {
 void cv_schedule_explain(const cv_schedule *schedule, cv_schedule_wait *out_wait);
 /* The same as a sentence, for a watchdog: "micro-batch 17 waits for a slot at stage 3". */
 void cv_schedule_explain_text(const cv_schedule *schedule, char *text, size_t size);
+
+/* What the compute lane does now, for the lanes of the report. */
+typedef enum {
+  CV_LANE_COMPUTE,
+  CV_LANE_BLOCKED_RECEIVE, /* bytes are under way */
+  CV_LANE_BLOCKED_SEND,    /* a micro-batch is ready, but has no output buffer or no slot */
+  CV_LANE_STARVED          /* nothing has come */
+} cv_schedule_lane_cause;
+
+/* Call it when cv_schedule_next has no more actions. */
+cv_schedule_lane_cause cv_schedule_lane(const cv_schedule *schedule);
 
 #endif
