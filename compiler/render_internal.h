@@ -11,7 +11,13 @@
  * Names in generated code: vector types f32x16, i64x8, ...; a bool is a mask vector (0 or -1) of
  * type mask16 or mask8 with lanes as wide as the target's vector over its lanes; f16 and bf16 are
  * f32 vectors that were rounded. `lanes` is vector_bytes / 4, or vector_bytes / 8 for bodies with
- * 8-byte dtypes; the prelude (prelude.c) has every operation for both. */
+ * 8-byte dtypes; the prelude (prelude.c) has every operation for both. For a dtype D of f32, f64,
+ * f16, bf16, i8..u64, bool, N lanes, V the compute vector of D: V cv_load_DxN(const S *p, int n)
+ * the first n lanes (n <= 0: none), the others 0 void cv_store_DxN(S *p, int n, V v)     stores the
+ * first n lanes V cv_splat_DxN(element)                 all lanes f32xN_u, f64xN_u, ... unaligned
+ * types for whole vectors: *(f32x16_u *)p V cv_fma_DxN(a, b, c)                   a * b + c rounded
+ * once (f32, f64) cv_min_DxN, cv_exp_DxN, ...             the MAP ops element cv_hsum_DxN(v), hmax,
+ * hmin      over all lanes, by a fixed tree */
 #ifndef CV_COMPILER_RENDER_INTERNAL_H
 #define CV_COMPILER_RENDER_INTERNAL_H
 
