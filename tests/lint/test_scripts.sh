@@ -10,8 +10,10 @@ fail() {
 
 for script in scripts/*; do
   [[ -x $script && -f $script ]] || continue
-  timeout 20 "$script" --help </dev/null | grep -qi 'usage: ' || fail "$script --help shows no usage"
-  head -1 "$script" | grep -qE '^#!/(bin/bash|usr/bin/env python3)$' || fail "$script: unknown interpreter"
+  help=$(timeout 20 "$script" --help </dev/null) || fail "$script --help ends with $?"
+  [[ $help = *usage:\ * ]] || fail "$script --help shows no usage"
+  read -r first <"$script"
+  [[ $first = '#!/bin/bash' || $first = '#!/usr/bin/env python3' ]] || fail "$script: unknown interpreter $first"
 done
 
 twice=$(scripts/install-packages --list | sort | uniq -d)
@@ -22,7 +24,8 @@ done
 whole=$(scripts/install-packages --list | wc -l)
 parts=$(for group in run build test; do scripts/install-packages --"$group" --list; done | wc -l)
 [[ $whole = "$parts" ]] || fail "$whole packages in all, $parts in the groups"
-scripts/install-packages --list | grep -qvE '^[a-z0-9][a-z0-9+.-]+$' && fail "scripts/packages.txt: not a package name"
+odd=$(scripts/install-packages --list | grep -vE '^[a-z0-9][a-z0-9+.-]+$' || true)
+[[ -z $odd ]] || fail "scripts/packages.txt: no package names: $odd"
 code=0
 scripts/install-packages --no-such-group 2>/dev/null || code=$?
 [[ $code = 2 ]] || fail "an unknown option ended with $code, not 2"
