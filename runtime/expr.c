@@ -98,6 +98,13 @@ cv_sym cv_exprs_symbol(cv_exprs *pool, const char *name, int64_t lo, int64_t hi)
   return sym;
 }
 
+bool cv_exprs_find(const cv_exprs *pool, const char *name, cv_sym *out_sym) {
+  uint64_t found = 0;
+  bool there = cv_map_get_str(&pool->by_name, name, &found);
+  *out_sym = (cv_sym)found;
+  return there;
+}
+
 uint32_t cv_exprs_symbols(const cv_exprs *pool) { return (uint32_t)pool->symbols.len; }
 
 const char *cv_symbol_name(const cv_exprs *pool, cv_sym sym) {

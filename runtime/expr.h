@@ -28,6 +28,8 @@ void cv_exprs_destroy(cv_exprs *pool);
 /* Symbols. Bounds are inclusive; lo >= 0 for dims. Names are unique; adding an existing name
  * returns it. */
 cv_sym cv_exprs_symbol(cv_exprs *pool, const char *name, int64_t lo, int64_t hi);
+/* The symbol of that name, if there is one. */
+bool cv_exprs_find(const cv_exprs *pool, const char *name, cv_sym *out_sym);
 uint32_t cv_exprs_symbols(const cv_exprs *pool);
 const char *cv_symbol_name(const cv_exprs *pool, cv_sym sym);
 void cv_symbol_bounds(const cv_exprs *pool, cv_sym sym, int64_t *out_lo, int64_t *out_hi);
@@ -35,9 +37,11 @@ void cv_symbol_set_bounds(cv_exprs *pool, cv_sym sym, int64_t lo, int64_t hi);
 
 /* Builders; arithmetic of int64, `div` and `mod` floor (divisor constant or proved > 0 at
  * evaluation), comparisons give 0 or 1, select(c, a, b) is a where c != 0. Any operand CV_EXPR_NONE
- * gives CV_EXPR_NONE. On a memory failure (pools that may not die) they give CV_EXPR_NONE. They
- * simplify: constants fold, x*y over y exact where it is provable, max/min and comparisons decided
- * by bounds. */
+ * gives CV_EXPR_NONE. On a memory failure (pools that may not die), and beyond some hundred terms
+ * or levels of nesting, they give CV_EXPR_NONE. They simplify: constants fold, x*y over y is x
+ * (also where y might be 0), polynomials divide where it is exact, max/min and comparisons are
+ * decided by bounds, an atom that is 0 or 1 has no powers. Bounds count as they are when an
+ * expression is built. */
 cv_expr cv_expr_const(cv_exprs *pool, int64_t value);
 cv_expr cv_expr_symbol(cv_exprs *pool, cv_sym sym);
 cv_expr cv_expr_add(cv_exprs *pool, cv_expr a, cv_expr b);
@@ -83,7 +87,7 @@ CV_NODISCARD cv_status cv_expr_parse(cv_exprs *pool, const char *text, const cha
 
 /* C text of e where symbol s is written `names[s]` if names, else its C-safe form; int64_t
  * arithmetic. Atoms that need functions use cv_floordiv, cv_mod, cv_max, cv_min (the rendering's
- * prelude defines them). */
+ * prelude defines them). C-safe forms of different names may be equal: then give `names`. */
 void cv_expr_print_c(const cv_exprs *pool, cv_expr e, const char *const *names, cv_str *out);
 
 #endif
