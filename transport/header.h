@@ -52,7 +52,7 @@ typedef struct {
   uint64_t position; /* version of the session's state */
   uint32_t flags;    /* CV_HEADER_* */
   uint32_t symbol_count, tensor_count;
-  uint64_t checksum;         /* XXH3 of the present tensors' bytes, in order; 0 without the flag */
+  uint64_t checksum;         /* XXH3 of the tensors' bytes, each seeded by the one before; or 0 */
   int64_t *symbols;          /* [symbol_count], order of the plan's list for this edge */
   cv_tensor_header *tensors; /* [tensor_count], order of the plan's list for this edge */
 } cv_header;

@@ -17,7 +17,8 @@
  *
  * Failure: on_error comes at most once, after it neither on_open, on_grant, on_header nor
  * on_resize; on_sent and on_complete still come, with a status, for all that was under way. Then
- * the owner closes the channel. */
+ * the owner closes the channel. After cv_channel_close only on_sent, on_complete, on_closed come.
+ */
 #ifndef CV_TRANSPORT_TRANSPORT_H
 #define CV_TRANSPORT_TRANSPORT_H
 
@@ -102,7 +103,8 @@ typedef enum {
   CV_MEMORY_DEVICE, /* device memory: from an allocator, tensors always in place */
 } cv_memory_kind;
 
-/* A device's memory for slots. `alloc` gives memory aligned to CV_SLOT_ALIGN or NULL. */
+/* A device's memory for slots. `alloc` gives memory aligned to CV_SLOT_ALIGN or NULL. For inproc
+ * `free` may be called by the peer's thread, until both ends are closed. */
 typedef struct {
   cv_memory_kind kind;
   void *(*alloc)(void *arg, size_t bytes);
