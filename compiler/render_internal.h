@@ -11,13 +11,20 @@
  * Names in generated code: vector types f32x16, i64x8, ...; a bool is a mask vector (0 or -1) of
  * type mask16 or mask8 with lanes as wide as the target's vector over its lanes; f16 and bf16 are
  * f32 vectors that were rounded. `lanes` is vector_bytes / 4, or vector_bytes / 8 for bodies with
- * 8-byte dtypes; the prelude (prelude.c) has every operation for both. For a dtype D of f32, f64,
- * f16, bf16, i8..u64, bool, N lanes, V the compute vector of D: V cv_load_DxN(const S *p, int n)
- * the first n lanes (n <= 0: none), the others 0 void cv_store_DxN(S *p, int n, V v)     stores the
- * first n lanes V cv_splat_DxN(element)                 all lanes f32xN_u, f64xN_u, ... unaligned
- * types for whole vectors: *(f32x16_u *)p V cv_fma_DxN(a, b, c)                   a * b + c rounded
- * once (f32, f64) cv_min_DxN, cv_exp_DxN, ...             the MAP ops element cv_hsum_DxN(v), hmax,
- * hmin      over all lanes, by a fixed tree */
+ * 8-byte dtypes; the prelude (prelude.c) has every operation for both. */
+/* clang-format off */
+/* For a dtype D of f32, f64, f16, bf16, i8..u64, bool, N lanes, V the compute vector of D:
+ *   V cv_load_DxN(const S *p, int n)        the first n lanes (n <= 0: none), the others 0
+ *   V cv_part_DxN(const S *p, int a, int b) lanes a..b-1, the others 0
+ *   V cv_bcast_DxN(const S *p)              one element in all lanes
+ *   V cv_stride_DxN(const S *p, int64_t k, int n)  p[0], p[k], ...
+ *   void cv_store_DxN(S *p, int n, V v)     stores the first n lanes
+ *   V cv_splat_DxN(element)                 all lanes, from a compute element
+ *   f32xN_u, f64xN_u, ...                   unaligned types for whole vectors: *(f32x16_u *)p
+ *   V cv_fma_DxN(a, b, c)                   a * b + c rounded once (f32, f64)
+ *   cv_min_DxN, cv_exp_DxN, ...             the MAP ops
+ *   element cv_hsum_DxN(v), hprod, hmax, hmin  over all lanes, by a fixed tree */
+/* clang-format on */
 #ifndef CV_COMPILER_RENDER_INTERNAL_H
 #define CV_COMPILER_RENDER_INTERNAL_H
 
@@ -54,6 +61,11 @@ typedef struct {
   cv_expr extent;        /* of loops: [0, extent) */
 } cv_name;
 
+/* A digit that was divided by a reshape: whole = high * low_extent + low. */
+typedef struct {
+  cv_expr whole, high, low, low_extent;
+} cv_split;
+
 /* lo <= at < hi must hold for the elements read below. */
 typedef struct {
   cv_expr at, lo, hi;
@@ -63,7 +75,8 @@ typedef struct {
 typedef struct {
   cv_val value;
   cv_index at;
-  const char *text;
+  const char *text; /* NULL: `sym` is the index read there */
+  cv_sym sym;
 } cv_known;
 
 /* A value that is read from memory: `text` is the C pointer to element `base` of the row-major
@@ -95,11 +108,22 @@ typedef struct cv_emit {
   cv_vec(cv_known) known;    /* a stack: see cv_emit_mark */
   cv_vec(cv_buffer) buffers; /* given buffers */
   cv_vec(cv_range) ranges;   /* what holds where code is emitted now: guards of loads */
+  cv_vec(cv_split) cuts;     /* digits that were divided, to join them again */
   cv_vec(cv_expr) uses;      /* of a dry run: every index expression used */
   cv_vec(cv_digit) splits;   /* of a dry run: loop variables (at) better split by an inner extent */
   bool dry;                  /* emits nothing, fills uses and splits */
   cv_status status;          /* sticky; the sentence is this thread's */
 } cv_emit;
+
+/* Appends; memory that is out ends the process with a sentence. */
+#define cv_emit_push(v, ...)                                                 \
+  do {                                                                       \
+    if ((v)->len == (v)->cap) {                                              \
+      (v)->cap = (v)->cap ? 2 * (v)->cap : 8;                                \
+      (v)->data = cv_realloc_or_die((v)->data, (v)->cap, sizeof *(v)->data); \
+    }                                                                        \
+    (v)->data[(v)->len++] = (__VA_ARGS__);                                   \
+  } while (0)
 
 /* Finds lanes and the model's symbols used. The emitter borrows all arguments. */
 void cv_emit_init(cv_emit *emit, const cv_target *target, cv_graph *body, const char *name,
@@ -119,17 +143,16 @@ const char *cv_emit_format(cv_emit *emit, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The functions of a kernel. begin_prepare: opens NAME_prepare with the dims as named constants and
- * `plan` zeroed (phases 1); its closing is the template's. begin_run: opens NAME_run with dims,
- * `int bad = 0`, and the pointers: p0.. inputs (const, of storage type), q0.. outputs, w0.. packed
- * weights (const char *). end closes with the return (`bad` for run). finish: NAME_pack aside,
- * writes the cv_kernel. */
+ * `plan` zeroed but for phases 1. begin_run: opens NAME_run with dims, `int bad = 0`, and the
+ * pointers: p0.. inputs (const, of storage type), q0.. outputs, w0.. packed weights (const char *).
+ * begin_pack: NAME_pack (which, ptrs, dims, out) with dims, inputs and `bad`. end closes any with
+ * the return. */
 void cv_emit_begin_prepare(cv_emit *emit);
 void cv_emit_begin_run(cv_emit *emit, uint32_t n_packs);
 void cv_emit_begin_pack(cv_emit *emit);
 /* The constants `batch = dims[0]` at the head of any other function that takes `dims`. */
 void cv_emit_dims(cv_emit *emit);
 void cv_emit_end(cv_emit *emit, const char *result);
-void cv_emit_finish(cv_emit *emit, bool has_pack);
 /* Header comment: pattern, variant, shapes of params and results, ops, flops. */
 void cv_emit_comment(cv_emit *emit, const char *variant);
 /* Fills n_dims, dims, reads_raw (all true), variant. */
@@ -139,6 +162,11 @@ void cv_emit_rendered(cv_emit *emit, const char *variant, cv_rendered *out_rende
 cv_sym cv_emit_axis(cv_emit *emit, const char *name, cv_expr extent);
 /* C text of an expression of loop variables and dims (int64_t). */
 const char *cv_emit_expr(cv_emit *emit, cv_expr e);
+/* The same inside a loop over lanes `l`. */
+const char *cv_emit_lane_expr(cv_emit *emit, cv_expr e);
+/* A symbol for an index read from a tensor into C variable `text` (an array by lane unless
+ * uniform). */
+cv_sym cv_emit_index_symbol(cv_emit *emit, const char *text, bool uniform, cv_expr extent);
 /* Products. cv_emit_count_of: of all dims of a value. */
 cv_expr cv_emit_product(cv_emit *emit, const cv_expr *dims, int n);
 cv_expr cv_emit_count_of(cv_emit *emit, cv_val value);
@@ -159,6 +187,12 @@ void cv_index_reshape(cv_emit *emit, const cv_index *from, const cv_expr *dims, 
  * between. */
 bool cv_index_forward(cv_emit *emit, cv_val from, const cv_index *at, cv_val to,
                       cv_index *out_index);
+/* The index in a MOVE node's operand of what its result has at `at`: reshape, transpose, broadcast,
+ * slice; false for others. unpad: of a pad, with the ranges where the operand is (their number is
+ * returned). */
+bool cv_index_back(cv_emit *emit, const cv_node *node, const cv_index *at, cv_index *out_index);
+int cv_index_unpad(cv_emit *emit, const cv_node *node, const cv_index *at, cv_index *out_index,
+                   cv_range *out_ranges);
 /* Where a chain of MOVE nodes ends: the param and the offset in it, plus the ranges outside of
  * which the value is `fill` (a constant pad value). False if the chain holds anything else (concat,
  * gather, MAP). */
@@ -193,22 +227,32 @@ void cv_emit_release(cv_emit *emit, size_t mark);
 const char *cv_storage_type(cv_dtype dtype);
 const char *cv_element_type(cv_dtype dtype); /* of compute form */
 const char *cv_vector_type(const cv_emit *emit, cv_dtype dtype);
+cv_dtype cv_compute_dtype(cv_dtype dtype); /* f32 for f16 and bf16 */
+/* "f16x16": the prelude's name of a dtype at the emitter's lanes. */
+const char *cv_suffix(const cv_emit *emit, cv_dtype dtype);
 /* A literal of a compute element (floats in hex). */
 const char *cv_literal(cv_emit *emit, cv_dtype dtype, const void *element);
+const char *cv_storage_literal(cv_emit *emit, cv_dtype dtype, const void *element);
 /* The anchor of a body: its node of that class, NULL if there is none. */
 cv_node *cv_body_anchor(const cv_graph *body, cv_op_class class_);
 
-/* The loops of a map over the results' index space as one function
- *   static int NAME_map(int64_t begin, int64_t end, ptrs, dims, ...)
- * with given buffers for values that are already there; the task count goes into
- * `plan->tasks[phase]` by the text that cv_map_tasks prints. Used by the map template, and by
- * templates whose epilogue is a phase of its own. `from` is the value whose index space is walked.
- */
+/* The loops of a map over the index space of `from`, a value that is given (a reduce's or a
+ * contraction's result in a buffer: its epilogue as a phase of its own) or a result of the body.
+ * `plan` chooses axes, lane axis and tasks; `tasks` prints the assignment of the number of tasks in
+ * a prepare function; `loops` prints, in a run function, the loops over tasks [begin, end) that
+ * evaluate and store all results. */
+enum { CV_MAX_AXES = 2 * CV_MAX_RANK };
 typedef struct {
   cv_val from;
-  const char *count; /* C text of the number of tasks, valid after cv_dims are there */
-} cv_map_loops;
-void cv_emit_map(cv_emit *emit, cv_map_loops *loops);
+  int n;                      /* axes, outermost first */
+  cv_digit axes[CV_MAX_AXES]; /* loop variable and extent */
+  int lane_axis;              /* vectors run along it; -1: a scalar */
+  bool blocked;               /* lanes walk across memory lines: short chunks keep them in cache */
+  cv_index at;                /* of `from` */
+} cv_map_plan;
+void cv_emit_map_plan(cv_emit *emit, cv_val from, cv_map_plan *out_plan);
+void cv_emit_map_tasks(cv_emit *emit, const cv_map_plan *plan, const char *target);
+void cv_emit_map_loops(cv_emit *emit, const cv_map_plan *plan);
 
 /* Templates: append the kernel. */
 cv_status cv_render_map(cv_emit *emit, cv_rendered *out_rendered);
