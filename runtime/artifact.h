@@ -24,12 +24,17 @@ CV_NODISCARD cv_status cv_artifact_open_memory(const char *name, const void *dat
 /* Unmaps; slices must be unloaded before. Accepts NULL. */
 void cv_artifact_close(cv_artifact *artifact);
 const cv_program *cv_artifact_program(const cv_artifact *artifact);
+/* The same to add targets to, before any slice of it is loaded. What is added must live in the
+ * program's arena or outlive the artifact. */
+cv_program *cv_artifact_program_edit(cv_artifact *artifact);
 const char *cv_artifact_path(const cv_artifact *artifact);
 
 /* Checks the bytes of const number `i`, or of target number `t`'s code, against their checksum.
  * CV_CORRUPT. */
 CV_NODISCARD cv_status cv_artifact_check_const(const cv_artifact *artifact, uint32_t i);
 CV_NODISCARD cv_status cv_artifact_check_code(const cv_artifact *artifact, uint32_t t);
+/* A hint that const `i` is read no more for now: its pages of the mapping may go. Any thread. */
+void cv_artifact_release_const(const cv_artifact *artifact, uint32_t i);
 
 /* The target of the artifact that this CPU should run: the one that needs most among those whose
  * features the CPU has, or the named one. CV_CPU with a sentence that says what the file holds and

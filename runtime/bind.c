@@ -1,0 +1,184 @@
+/* Symbols and tensors: dims from symbols, symbols from inputs' dims and values. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "runtime/cpu_internal.h"
+
+cv_status cpu_describe(const cv_program *program, uint32_t value, const int64_t *symbols,
+                       cv_tensor *out_tensor) {
+  const cv_value *about = &program->values[value];
+  cv_tensor tensor = {.dtype = about->dtype, .rank = about->rank};
+  int64_t count = 0;
+  *out_tensor = (cv_tensor){0};
+  for (int d = 0; d < about->rank; d++) {
+    cv_status status = cv_expr_eval(program->exprs, about->dims[d], symbols, &tensor.dims[d]);
+    if (status != CV_OK) return cv_error_context(status, "dim %d of %s", d, about->name);
+  }
+  if (!cv_dims_count(tensor.rank, tensor.dims, &count) ||
+      __builtin_mul_overflow((uint64_t)count, cv_dtype_size(about->dtype), &tensor.bytes))
+    return cv_error(CV_INVALID,
+                    "%s would have the shape %s: the shapes of the inputs do not fit the model",
+                    about->name, cv_tensor_shape_text(&tensor).text);
+  *out_tensor = tensor;
+  return CV_OK;
+}
+
+cv_status cpu_bind(const cv_program *program, cv_sym sym, int64_t number, const char *where,
+                   int64_t *symbols) {
+  int64_t lo, hi;
+  cv_symbol_bounds(program->exprs, sym, &lo, &hi);
+  if (number < lo || number > hi)
+    return cv_error(CV_INVALID,
+                    "%s: %s is %" PRId64 ", outside of its bounds [%" PRId64 ", %" PRId64
+                    "] (give other inputs, or build with other bounds)",
+                    where, cv_symbol_name(program->exprs, sym), number, lo, hi);
+  symbols[sym] = number;
+  return CV_OK;
+}
+
+int64_t cpu_element(const void *data, cv_dtype dtype, uint32_t element) {
+  const char *at = (const char *)data + cv_dtype_size(dtype) * element;
+  union {
+    int64_t i64;
+    int32_t i32;
+    uint8_t u8;
+  } number = {0};
+  memcpy(&number, at, cv_dtype_size(dtype));
+  switch (dtype) {
+    case CV_I64: return number.i64;
+    case CV_I32: return number.i32;
+    default: return number.u8 != 0; /* bool: the verifier allows no other */
+  }
+}
+
+/* The wanted type of an input as text with its symbols. */
+static void wanted_text(const cv_program *program, const cv_value *value, cv_str *out) {
+  cv_str_add(out, "%s[", cv_dtype_name(value->dtype));
+  for (int d = 0; d < value->rank; d++) {
+    if (d) cv_str_puts(out, ",");
+    cv_expr_print(program->exprs, value->dims[d], out);
+  }
+  cv_str_puts(out, "]");
+}
+
+static cv_status misfit(const cv_program *program, const cv_value *value, const cv_tensor *given,
+                        const char *why) {
+  cv_str wanted = {0};
+  wanted_text(program, value, &wanted);
+  cv_status status =
+      cv_error(CV_INVALID, "input '%s' must be %s, given is %s%s%s", value->name,
+               cv_str_text(&wanted), cv_tensor_shape_text(given).text, *why ? ": " : "", why);
+  cv_str_deinit(&wanted);
+  return status;
+}
+
+/* The one symbol of `e` that has no value: false if there is none or more. */
+static bool only_unbound(const cv_program *program, cv_expr e, const int64_t *symbols,
+                         cv_sym *out_sym) {
+  uint32_t unbound = 0;
+  for (cv_sym sym = 0; sym < cv_exprs_symbols(program->exprs); sym++) {
+    if (symbols[sym] != CV_UNBOUND || !cv_expr_uses(program->exprs, e, sym)) continue;
+    *out_sym = sym;
+    unbound++;
+  }
+  return unbound == 1;
+}
+
+/* Binds the symbol of a dim `rest + factor * sym`: true if it could. The check that follows shows
+ * whether the dim really is of that form. */
+static cv_status solve(const cv_program *program, const cv_value *value, int d, int64_t given,
+                       int64_t *symbols, bool *out_solved) {
+  const cv_exprs *pool = program->exprs;
+  cv_sym sym;
+  *out_solved = false;
+  if (cv_expr_is_symbol(pool, value->dims[d], &sym)) {
+    if (symbols[sym] != CV_UNBOUND) return CV_OK;
+    *out_solved = true;
+    return cpu_bind(program, sym, given, value->name, symbols);
+  }
+  int64_t rest, one, factor, left;
+  if (cv_expr_is_const(pool, value->dims[d], &rest)) return CV_OK;
+  if (!only_unbound(program, value->dims[d], symbols, &sym)) return CV_OK;
+  symbols[sym] = 0;
+  cv_status status = cv_expr_eval(pool, value->dims[d], symbols, &rest);
+  symbols[sym] = 1;
+  if (status == CV_OK) status = cv_expr_eval(pool, value->dims[d], symbols, &one);
+  symbols[sym] = CV_UNBOUND;
+  if (status != CV_OK || __builtin_sub_overflow(one, rest, &factor) || factor == 0 ||
+      __builtin_sub_overflow(given, rest, &left) || left == INT64_MIN || left % factor != 0)
+    return CV_OK; /* not of that form: whoever checks the dim says so */
+  *out_solved = true;
+  return cpu_bind(program, sym, left / factor, value->name, symbols);
+}
+
+static cv_status solve_all(const cv_program *program, const cv_tensor *inputs, int64_t *symbols) {
+  bool again = true;
+  while (again) {
+    again = false;
+    for (uint32_t i = 0; i < program->n_inputs; i++) {
+      const cv_value *value = &program->values[program->inputs[i].value];
+      for (int d = 0; d < value->rank && !inputs[i].absent; d++) {
+        bool solved;
+        cv_status status = solve(program, value, d, inputs[i].dims[d], symbols, &solved);
+        if (status != CV_OK) return misfit(program, value, &inputs[i], cv_error_text());
+        again = again || solved;
+      }
+    }
+  }
+  return CV_OK;
+}
+
+static cv_status check_dims(const cv_program *program, const cv_tensor *inputs,
+                            const int64_t *symbols) {
+  for (uint32_t i = 0; i < program->n_inputs; i++) {
+    const cv_value *value = &program->values[program->inputs[i].value];
+    if (inputs[i].absent) continue;
+    for (int d = 0; d < value->rank; d++) {
+      int64_t wanted;
+      cv_status status = cv_expr_eval(program->exprs, value->dims[d], symbols, &wanted);
+      if (status != CV_OK) return misfit(program, value, &inputs[i], cv_error_text());
+      if (wanted != inputs[i].dims[d]) return misfit(program, value, &inputs[i], "");
+    }
+  }
+  return CV_OK;
+}
+
+static cv_status check_types(const cv_program *program, const cv_tensor *inputs) {
+  for (uint32_t i = 0; i < program->n_inputs; i++) {
+    const cv_value *value = &program->values[program->inputs[i].value];
+    const cv_tensor *given = &inputs[i];
+    if (given->absent) continue;
+    if (given->dtype != value->dtype || given->rank != value->rank)
+      return misfit(program, value, given, "");
+    int64_t count;
+    if (!cv_dims_count(given->rank, given->dims, &count) ||
+        given->bytes != (uint64_t)count * cv_dtype_size(given->dtype) ||
+        (given->bytes && !given->data))
+      return misfit(program, value, given, "its bytes are not as many as its dims say");
+  }
+  return CV_OK;
+}
+
+cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs, int64_t *symbols) {
+  cv_status status = check_types(program, inputs);
+  if (status == CV_OK) status = solve_all(program, inputs, symbols);
+  for (uint32_t b = 0; b < program->n_binds && status == CV_OK; b++) {
+    const cv_bind *bind = &program->binds[b];
+    const cv_value *value = &program->values[bind->value];
+    const cv_tensor *input = &inputs[value->source];
+    if (input->absent) continue;
+    if (input->bytes < (bind->element + 1ull) * cv_dtype_size(input->dtype))
+      return misfit(program, value, input, "it has too few elements");
+    status = cpu_bind(program, bind->sym, cpu_element(input->data, input->dtype, bind->element),
+                      value->name, symbols);
+  }
+  if (status == CV_OK && program->n_binds) status = solve_all(program, inputs, symbols);
+  return status == CV_OK ? check_dims(program, inputs, symbols) : status;
+}
+
+cv_status cv_program_bind_inputs(const cv_program *program, const cv_tensor *inputs,
+                                 int64_t *symbols) {
+  for (cv_sym sym = 0; sym < cv_exprs_symbols(program->exprs); sym++) symbols[sym] = CV_UNBOUND;
+  return cpu_bind_inputs(program, inputs, symbols);
+}
