@@ -108,6 +108,7 @@ typedef struct {
   const void *data;
   uint64_t bytes; /* of the whole tensor, or of the one element of a splat */
   bool splat;
+  uint64_t hash; /* XXH3 of the bytes; 0: not computed, or (with no data) not known */
 } cv_const_data;
 
 typedef struct {
@@ -158,13 +159,22 @@ typedef struct {
   uint32_t input, output;
 } cv_graph_state;
 
+/* An assumption a builder had to make: a = b wherever guard is non-zero. The host program checks it
+ * once the symbols are bound. */
+typedef struct {
+  cv_expr a, b, guard;
+  const char *source; /* of the node it came from, or "" */
+} cv_equality;
+
 typedef struct cv_graph {
   cv_arena arena;
   cv_exprs *exprs;
   bool owns_exprs;
   cv_vec(cv_value_info) values;
+  cv_vec(cv_block *) all_blocks; /* every block ever made: they are freed with the graph */
   cv_vec(cv_region) regions;
   cv_vec(cv_graph_state) states;
+  cv_vec(cv_equality) equalities;
   cv_block *body; /* the graph's own block: params are its inputs, results its outputs */
   cv_vec(const char *) result_names; /* the model's names of the outputs */
   cv_block *at;                      /* where builders append */
@@ -224,6 +234,22 @@ cv_node *cv_build_control(cv_graph *graph, cv_op op, const cv_val *ins, uint32_t
                           const cv_attr *attrs, uint32_t n_attrs, cv_block *const *blocks,
                           uint32_t n_blocks, const cv_type *types, uint32_t n_types);
 
+/* States that a = b (under the graph's guard) and remembers it in `equalities` unless it is
+ * provable or known. False, and the sticky error, where it cannot hold. */
+bool cv_graph_assume_equal(cv_graph *graph, cv_expr a, cv_expr b);
+/* Writes `keep` for `drop` in all types, attributes, guards, elements and equalities; `keep` gets
+ * the intersection of the bounds. For an equality of two plain symbols without a guard. */
+void cv_graph_unify(cv_graph *graph, cv_sym keep, cv_sym drop);
+/* The same for any replacement: map[s] for each symbol s, CV_EXPR_NONE to keep it. */
+void cv_graph_substitute(cv_graph *graph, const cv_expr *map);
+
+/* Of a loop: how many values are carried. Its inputs are [trips, condition, carried...,
+ * captured...], its outputs [carried..., stacked...], its body's results [condition, carried...,
+ * items...]; an output is stacked where it has one more dim (the first: the symbol of the trips)
+ * than the body's result. Trips is an i64 scalar (INT64_MAX: no limit), condition a bool scalar;
+ * both are always there. */
+uint32_t cv_loop_carried(const cv_graph *graph, const cv_node *node);
+
 /* Attribute access; the verifier guarantees presence. */
 const cv_attr *cv_node_attr(const cv_node *node, cv_attr_key key); /* NULL if absent */
 int64_t cv_node_int(const cv_node *node, cv_attr_key key);
@@ -239,8 +265,15 @@ cv_val cv_select(cv_graph *graph, cv_val c, cv_val a,
                  cv_val b); /* numpy broadcasting made explicit */
 cv_val cv_cast(cv_graph *graph, cv_val x, cv_dtype to);
 cv_val cv_reshape(cv_graph *graph, cv_val x, const cv_expr *dims, int rank);
+/* x under dims that are assumed to be its own (a reshape and an equality a dim); x itself where
+ * they are provably equal. */
+cv_val cv_assume_dims(cv_graph *graph, cv_val x, const cv_expr *dims, int rank);
 cv_val cv_transpose(cv_graph *graph, cv_val x, const int64_t *perm);
-/* Numpy's broadcast of x to these dims: ranks may differ. */
+/* Numpy's common dims of n types. Of two symbolic dims that are neither equal nor 1 the first wins,
+ * of a symbolic one and a constant the constant, and they are assumed equal: a dim that might be 1
+ * at run time is taken for the other. False and the sticky error else. */
+bool cv_broadcast_dims(cv_graph *graph, const cv_type *const *types, uint32_t n, cv_type *out_type);
+/* Numpy's broadcast of x to these dims: ranks may differ. Dims as in cv_broadcast_dims. */
 cv_val cv_broadcast_to(cv_graph *graph, cv_val x, const cv_expr *dims, int rank);
 cv_val cv_slice_axis(cv_graph *graph, cv_val x, int axis, cv_expr start, cv_expr extent,
                      int64_t step);
