@@ -1,0 +1,156 @@
+/* The C text of MAP ops on vectors in compute form. */
+#include "compiler/emit_internal.h"
+
+enum { MAX_OPERANDS = 3 };
+
+/* Which ops round in f16 and bf16: those that can give a value that is none of the type's. */
+static bool rounds(cv_op op) {
+  switch (op) {
+    case CV_OP_neg:
+    case CV_OP_abs:
+    case CV_OP_sign:
+    case CV_OP_floor:
+    case CV_OP_ceil:
+    case CV_OP_round:
+    case CV_OP_max:
+    case CV_OP_min:
+    case CV_OP_select: return false;
+    default: return true;
+  }
+}
+
+/* C's infix operator for vectors of this kind; NULL where the prelude has a function. */
+static const char *infix(cv_op op, char kind) {
+  bool whole = kind == 'i' || kind == 'u', logic = whole || kind == 'b';
+  switch (op) {
+    case CV_OP_add: return kind == 'b' ? "|" : "+";
+    case CV_OP_mul: return kind == 'b' ? "&" : "*";
+    case CV_OP_sub: return kind == 'b' ? "^" : "-";
+    case CV_OP_div: return kind == 'f' ? "/" : NULL;
+    case CV_OP_and: return logic ? "&" : NULL;
+    case CV_OP_or: return logic ? "|" : NULL;
+    case CV_OP_xor: return logic ? "^" : NULL;
+    case CV_OP_max: return kind == 'b' ? "|" : NULL;
+    case CV_OP_min: return kind == 'b' ? "&" : NULL;
+    default: return NULL;
+  }
+}
+
+/* Ops on bools, which are masks, that are no infix operator. */
+static const char *mask_op(cv_emit *emit, cv_op op, const char *const *in) {
+  switch (op) {
+    case CV_OP_not: return cv_emit_format(emit, "~%s", in[0]);
+    case CV_OP_eq: return cv_emit_format(emit, "~(%s ^ %s)", in[0], in[1]);
+    case CV_OP_lt: return cv_emit_format(emit, "~%s & %s", in[0], in[1]);
+    case CV_OP_le: return cv_emit_format(emit, "~%s | %s", in[0], in[1]);
+    default: return NULL;
+  }
+}
+
+/* The scalar constant behind broadcasts and reshapes; NULL else. */
+static const void *scalar_constant(const cv_graph *graph, cv_val value) {
+  const cv_value_info *info = cv_value_of(graph, value);
+  while (info->def != NULL &&
+         (info->def->op == CV_OP_broadcast || info->def->op == CV_OP_reshape)) {
+    info = cv_value_of(graph, info->def->ins[0]);
+  }
+  bool one = info->is_const && info->data.data != NULL &&
+             (info->data.splat || info->data.bytes == cv_dtype_size(info->type.dtype));
+  return one ? info->data.data : NULL;
+}
+
+/* max and min of floats where one operand is a constant that is no NaN: one instruction. */
+static const char *clamp_text(cv_emit *emit, const cv_node *node, const char *const *in) {
+  cv_dtype dtype = cv_type_of(emit->body, node->outs[0])->dtype;
+  const char *name = node->op == CV_OP_max ? "maxc" : "minc";
+  for (int i = 1; i >= 0; i--) {
+    const void *element = scalar_constant(emit->body, node->ins[i]);
+    if (element == NULL || cv_literal(emit, dtype, element)[0] == '_') continue;
+    return cv_emit_format(emit, "cv_%s_%s(%s, %s)", name, cv_suffix(emit, cv_compute_dtype(dtype)),
+                          in[1 - i], in[i]);
+  }
+  return NULL;
+}
+
+/* ---- cast ---- */
+
+static const char *convert(cv_emit *emit, const char *text, cv_dtype to) {
+  return cv_emit_format(emit, "__builtin_convertvector(%s, %s)", text, cv_vector_type(emit, to));
+}
+
+static const char *cast_from_float(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  const char *suffix = cv_suffix(emit, from);
+  if (to == CV_I64 || to == CV_I32) return convert(emit, in, to);
+  if (to == CV_U64 || to == CV_U32) {
+    return cv_emit_format(emit, "cv_to_%s_%s(%s)", cv_dtype_name(to), suffix, in);
+  }
+  return convert(emit, convert(emit, in, CV_I32), to);
+}
+
+/* To f16 and bf16: through f32, rounded so that the second rounding gives the right result. */
+static const char *cast_to_half(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  if (from == CV_F64)
+    in = cv_emit_format(emit, "cv_odd_%s(%s)", cv_suffix(emit, from), in);
+  else if (from != CV_F32)
+    in = convert(emit, in, CV_F32);
+  return cv_emit_format(emit, "cv_round_%s(%s)", cv_suffix(emit, to), in);
+}
+
+static const char *cast_text(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  cv_dtype source = cv_compute_dtype(from);
+  if (from == to || (to == CV_F32 && source == CV_F32)) return in;
+  if (to == CV_BOOL) {
+    return cv_emit_format(emit, "cv_nonzero_%s(%s)", cv_suffix(emit, source), in);
+  }
+  if (from == CV_BOOL) {
+    const char *one = cv_emit_format(emit, "(-%s)", in);
+    return convert(emit, one, cv_compute_dtype(to));
+  }
+  if (to == CV_F16 || to == CV_BF16) return cast_to_half(emit, source, to, in);
+  if (cv_dtype_kind(source) == 'f' && cv_dtype_kind(to) != 'f') {
+    return cast_from_float(emit, source, to, in);
+  }
+  return convert(emit, in, to);
+}
+
+/* ---- all ---- */
+
+static const char *op_text(cv_emit *emit, const cv_node *node, const char *const *in) {
+  cv_dtype operand = cv_type_of(emit->body, node->ins[0])->dtype;
+  cv_dtype dtype = cv_type_of(emit->body, node->outs[0])->dtype;
+  if (node->op == CV_OP_cast) return cast_text(emit, operand, dtype, in[0]);
+  if (node->op == CV_OP_select) {
+    return cv_emit_format(emit, "cv_sel_%s(%s, %s, %s)", cv_suffix(emit, cv_compute_dtype(dtype)),
+                          in[0], in[1], in[2]);
+  }
+  char kind = cv_dtype_kind(operand);
+  const char *sign = infix(node->op, kind), *text = NULL;
+  const char *suffix = cv_suffix(emit, cv_compute_dtype(operand));
+  if (sign != NULL) return cv_emit_format(emit, "%s %s %s", in[0], sign, in[1]);
+  if (kind == 'b') text = mask_op(emit, node->op, in);
+  if (node->op == CV_OP_neg) text = cv_emit_format(emit, "-%s", in[0]);
+  if (node->op == CV_OP_not && kind != 'b') text = cv_emit_format(emit, "~%s", in[0]);
+  bool extremum = node->op == CV_OP_max || node->op == CV_OP_min;
+  if (extremum && kind == 'f') text = clamp_text(emit, node, in);
+  if (text != NULL) return text;
+  const char *name = cv_op_get(node->op)->name;
+  return node->n_ins == 1 ? cv_emit_format(emit, "cv_%s_%s(%s)", name, suffix, in[0])
+                          : cv_emit_format(emit, "cv_%s_%s(%s, %s)", name, suffix, in[0], in[1]);
+}
+
+const char *emit_map_op(cv_emit *emit, const cv_node *node, const cv_index *at) {
+  const char *in[MAX_OPERANDS];
+  cv_dtype dtype = cv_type_of(emit->body, node->outs[0])->dtype;
+  if (node->n_ins > MAX_OPERANDS) {
+    cv_emit_fail(emit, CV_INTERNAL, "%s has %u operands", cv_op_get(node->op)->name, node->n_ins);
+    return "0";
+  }
+  for (uint32_t i = 0; i < node->n_ins; i++) in[i] = cv_emit_value(emit, node->ins[i], at);
+  if (emit->dry) return cv_emit_id(emit, "t");
+  const char *text = op_text(emit, node, in);
+  bool half = dtype == CV_F16 || dtype == CV_BF16;
+  if (half && rounds(node->op) && node->op != CV_OP_cast) {
+    text = cv_emit_format(emit, "cv_round_%s(%s)", cv_suffix(emit, dtype), text);
+  }
+  return emit_var(emit, dtype, text);
+}
