@@ -238,8 +238,9 @@ static bool next_record(const cv_channel *channel, cv_record *record) {
   if (channel->failed != CV_OK) return false;
   bool producer = channel->params.role == CV_PRODUCER;
   if (producer ? next_of_producer(channel, record) : next_of_consumer(channel, record)) return true;
-  record->type = CV_RECORD_BYE;
-  return channel->closing && !channel->bye_sent && (producer || channel->peer_here);
+  record->type = CV_RECORD_BYE; /* behind the last message */
+  return channel->closing && channel->under_way == 0 && !channel->bye_sent &&
+         (producer || channel->peer_here);
 }
 
 /* A record was put: what follows from that here. */
@@ -258,6 +259,8 @@ static void record_sent(cv_channel *channel, const cv_record *record) {
       channel->fifo_head = (channel->fifo_head + 1) % channel->params.slots;
       channel->fifo_len--;
       entry->queued = false;
+      entry->put = true;
+      channel->under_way++;
       if (channel->row->shares || entry->pending == 0)
         cv_window_sent(channel, entry, entry->status);
       break;

@@ -148,8 +148,9 @@ static cv_status pipe_create(const cv_channel *channel, pipe_link **out_pipe) {
   for (int role = 0; role < 2; role++) {
     pipe->rings[role].records = cv_alloc(pipe->cap, sizeof(cv_record));
     if (pipe->rings[role].records == NULL) {
+      cv_status status = cv_error_nomem(pipe->cap * sizeof(cv_record));
       pipe_destroy(pipe);
-      return cv_error_nomem(pipe->cap * sizeof(cv_record));
+      return status;
     }
   }
   *out_pipe = pipe;

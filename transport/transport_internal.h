@@ -69,6 +69,7 @@ typedef struct {
   cv_entry_state state;
   bool ever;        /* `seq` has a meaning */
   bool queued;      /* producer: in the channel's fifo, not yet put */
+  bool put;         /* producer: put, counted in the channel's under_way */
   bool got_payload; /* consumer */
   bool told;        /* consumer: on_header was made */
   uint8_t seen;     /* consumer: CV_SEEN_* */
@@ -112,6 +113,7 @@ struct cv_channel {
   uint64_t grow_asked; /* producer: largest RESIZE asked for */
   uint32_t *fifo;      /* producer: entries to be put, [slots] */
   uint32_t fifo_head, fifo_len;
+  uint32_t under_way; /* producer: messages put and not yet sent */
 
   cv_event *ring; /* [ring_cap] */
   uint32_t ring_head, ring_len, ring_cap;

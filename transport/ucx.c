@@ -20,7 +20,7 @@ enum {
   PROGRESS = 64,          /* calls of ucp_worker_progress by one progress */
   SPARE_TX = 16,          /* records under way besides messages */
   UNLINK_NS = 1000000000, /* after that an endpoint with operations under way is cut */
-  FLUSH_NS = 1000000000,  /* patience when the transport closes */
+  FLUSH_NS = 250000000,   /* patience when the transport closes and a peer is busy */
   TEXT = 64,
 };
 
@@ -561,14 +561,17 @@ static void ucx_close(cv_transport *transport) {
  * segments and threshold, measured faster; a cut link noticed in seconds. */
 static void prefer(ucp_config_t *config) {
   static const struct {
-    const char *variable, *value;
-  } choices[] = {
-      {"UCX_TLS", "tcp"},          {"UCX_TCP_TX_SEG_SIZE", "256K"}, {"UCX_TCP_RX_SEG_SIZE", "256K"},
-      {"UCX_RNDV_THRESH", "256K"}, {"UCX_TCP_KEEPIDLE", "1s"},      {"UCX_TCP_KEEPINTVL", "1s"},
-      {"UCX_TCP_KEEPCNT", "3"}};
+    const char *variable, *key, *value;
+  } choices[] = {{"UCX_TLS", "TLS", "tcp"},
+                 {"UCX_RNDV_THRESH", "RNDV_THRESH", "256K"},
+                 {"UCX_TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "256K"},
+                 {"UCX_TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "256K"},
+                 {"UCX_TCP_KEEPIDLE", "KEEPIDLE", "1s"},
+                 {"UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s"},
+                 {"UCX_TCP_KEEPCNT", "KEEPCNT", "3"}};
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
     if (getenv(choices[i].variable) != NULL) continue;
-    ucs_status_t status = ucp_config_modify(config, choices[i].variable + 4, choices[i].value);
+    ucs_status_t status = ucp_config_modify(config, choices[i].key, choices[i].value);
     if (status != UCS_OK)
       cv_log_debug("transport ucx: %s: %s", choices[i].variable, ucs_status_string(status));
   }

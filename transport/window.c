@@ -190,7 +190,8 @@ cv_status cv_channel_send(cv_channel *channel, cv_header *header, const cv_segme
 }
 
 void cv_window_sent(cv_channel *channel, cv_entry *entry, cv_status status) {
-  entry->queued = false;
+  if (entry->put) channel->under_way--;
+  entry->queued = entry->put = false;
   cv_channel_event(channel, CV_EVENT_SENT, entry->seq, status);
 }
 
