@@ -5,6 +5,9 @@
 #include "base/alloc.h"
 #include "compiler/graph_internal.h"
 
+/* Larger expressions are no shape arithmetic: they are left to run time. */
+enum { MAX_ELEMENT_SIZE = 128 };
+
 /* ---- known elements ---- */
 
 static bool fits(cv_dtype dtype, int64_t value) {
@@ -138,10 +141,11 @@ static cv_expr map_element(cv_graph *graph, cv_op op, bool truth, const cv_expr 
 }
 
 /* e as a value of `dtype`: expressions do not wrap, so one that may leave the range is not known
- * (i64 aside, where sizes are taken to fit). */
+ * (i64 aside, where sizes are taken to fit), and neither is one that grew large. */
 static cv_expr in_dtype(cv_graph *graph, cv_dtype dtype, cv_expr e) {
   int64_t lo, hi;
   cv_expr_bounds(graph->exprs, e, &lo, &hi);
+  if (cv_expr_size(graph->exprs, e) > MAX_ELEMENT_SIZE) return CV_EXPR_NONE;
   if (e == CV_EXPR_NONE || dtype == CV_I64) return e;
   return fits(dtype, lo) && fits(dtype, hi) ? e : CV_EXPR_NONE;
 }

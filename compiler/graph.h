@@ -120,7 +120,7 @@ typedef struct {
   bool is_const;      /* `data` holds (in a step's body: a param that is a weight may have is_const
                          without data) */
   cv_const_data data;
-  cv_expr guard; /* of params: present where non-zero; nodes carry their own */
+  cv_expr guard; /* of params: present where non-zero; of what a node makes, the node's holds */
   const cv_expr
       *elems; /* integer and bool values of few elements: their elements as expressions, or NULL */
   uint32_t n_elems;

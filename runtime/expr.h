@@ -61,6 +61,8 @@ bool cv_expr_is_const(const cv_exprs *pool, cv_expr e, int64_t *out_value);
 bool cv_expr_is_symbol(const cv_exprs *pool, cv_expr e, cv_sym *out_sym);
 /* Bounds by interval arithmetic from the symbols' bounds (saturating). */
 void cv_expr_bounds(const cv_exprs *pool, cv_expr e, int64_t *out_lo, int64_t *out_hi);
+/* Atoms and operations of e: what evaluating and printing it cost. */
+uint32_t cv_expr_size(const cv_exprs *pool, cv_expr e);
 /* True if the value of `sym` matters to e. */
 bool cv_expr_uses(const cv_exprs *pool, cv_expr e, cv_sym sym);
 /* e as rest + factor * sym with `factor` free of sym: false if it is not of that form. */

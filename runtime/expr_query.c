@@ -105,6 +105,10 @@ void cv_expr_bounds(const cv_exprs *pool, cv_expr e, int64_t *out_lo, int64_t *o
   *out_hi = r.hi;
 }
 
+uint32_t cv_expr_size(const cv_exprs *pool, cv_expr e) {
+  return e == CV_EXPR_NONE ? 0 : expr_at(pool, e)->size;
+}
+
 bool cv_expr_uses(const cv_exprs *pool, cv_expr e, cv_sym sym) {
   if (e == CV_EXPR_NONE) return false;
   const expr_node *node = expr_at(pool, e);
