@@ -51,6 +51,7 @@ typedef struct parked {
 typedef struct {
   source source; /* fd -1: not linked */
   cv_channel *channel;
+  bool waiting; /* consumer, before the hello: fd only tells whether the producer lives */
   bool writing; /* polled for room to write */
   bool ended;   /* end of file was read */
   int slots_fd; /* that came with the record at hand, or -1 */
@@ -200,7 +201,7 @@ static cv_status transmit(shm_link *link, const cv_record *record, int pass_fd) 
 static cv_status shm_put(cv_channel *channel, cv_record *record) {
   shm *row = channel->transport->row_state;
   shm_link *link = channel->row_state;
-  if (link->source.fd < 0) return CV_AGAIN;
+  if (link->source.fd < 0 || link->waiting) return CV_AGAIN;
   cv_slots *slots = NULL;
   if (record->type == CV_RECORD_SLOTS) slots = cv_slots_find(channel, record->generation);
   memcpy(record->token, link->token, sizeof record->token);
@@ -250,8 +251,19 @@ static received receive(int socket_fd, cv_record *record, int *out_fd) {
 
 /* ---- links ---- */
 
+static void detach(cv_channel *channel) {
+  shm *row = channel->transport->row_state;
+  shm_link *link = channel->row_state;
+  if (link->source.fd < 0) return;
+  (void)epoll_ctl(row->epoll, EPOLL_CTL_DEL, link->source.fd, NULL);
+  close(link->source.fd);
+  link->source.fd = -1;
+}
+
 static cv_status attach(cv_channel *channel, int fd) {
   shm_link *link = channel->row_state;
+  detach(channel);
+  link->waiting = false;
   link->source.fd = fd;
   cv_status status = watch(channel->transport->row_state, EPOLL_CTL_ADD, &link->source, EPOLLIN);
   if (status != CV_OK) link->source.fd = -1;
@@ -287,12 +299,11 @@ static cv_status shm_link_open(cv_channel *channel, const void *peer, size_t siz
   link->channel = channel;
   link->slots_fd = -1;
   channel->row_state = link;
-  if (channel->params.role == CV_PRODUCER) {
-    memcpy(link->token, address.token, sizeof link->token);
-    CV_TRY(connect_to(&address, &fd));
-    CV_TRY(attach(channel, fd));
-    fd = -1;
-  }
+  memcpy(link->token, address.token, sizeof link->token);
+  CV_TRY(connect_to(&address, &fd));
+  CV_TRY(attach(channel, fd));
+  link->waiting = channel->params.role == CV_CONSUMER;
+  fd = -1;
   for (parked *guest = row->parked; channel->params.role == CV_CONSUMER && guest != NULL;
        guest = guest->next) {
     if (!guest->greeted || !cv_edge_same(&guest->hello.id, &channel->params.id)) continue;
@@ -309,13 +320,8 @@ out:
 }
 
 static void shm_link_close(cv_channel *channel) {
-  shm *row = channel->transport->row_state;
-  shm_link *link = channel->row_state;
-  if (link->source.fd >= 0) {
-    (void)epoll_ctl(row->epoll, EPOLL_CTL_DEL, link->source.fd, NULL);
-    close(link->source.fd);
-  }
-  cv_free(link);
+  detach(channel);
+  cv_free(channel->row_state);
   channel->row_state = NULL;
   cv_channel_unlinked(channel);
 }

@@ -4,9 +4,11 @@
  * message is two active messages, header and payload, each with a record in front. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -185,8 +187,11 @@ static cv_status find_peer(ucx *row, const void *data, size_t size, peer **out_p
       cv_fault() ? UCS_ERR_NO_MEMORY : ucp_ep_create(row->worker, &params, &fresh->ep);
   if (made != UCS_OK) {
     cv_free(fresh);
-    cv_status code = made == UCS_ERR_UNREACHABLE ? CV_UNSUPPORTED : CV_IO;
-    return ucx_error(code, "no endpoint to the peer", made);
+    if (made == UCS_ERR_UNREACHABLE)
+      return cv_error(CV_PEER_LOST,
+                      "transport ucx: no way to the peer: it is gone, or UCX_TLS has no transport "
+                      "that leads to it");
+    return ucx_error(made == UCS_ERR_NO_MEMORY ? CV_NOMEM : CV_IO, "endpoint", made);
   }
   fresh->next = row->peers;
   row->peers = fresh;
@@ -549,6 +554,7 @@ static void ucx_close(cv_transport *transport) {
   if (row->address != NULL) ucp_worker_release_address(row->worker, row->address);
   if (row->worker != NULL) ucp_worker_destroy(row->worker);
   if (row->context != NULL) ucp_cleanup(row->context);
+  ucs_log_pop_handler();
   while (row->parked != NULL) {
     parked *guest = row->parked;
     row->parked = guest->next;
@@ -575,6 +581,20 @@ static void prefer(ucp_config_t *config) {
     if (status != UCS_OK)
       cv_log_debug("transport ucx: %s: %s", choices[i].variable, ucs_status_string(status));
   }
+}
+
+/* UCX prints on stdout, which belongs to the commands: its errors and warnings go to our log, at a
+ * low level, since the channel that they end says so itself. */
+static ucs_log_func_rc_t on_log(const char *file, unsigned line, const char *function,
+                                ucs_log_level_t level, const ucs_log_component_config_t *component,
+                                const char *message, va_list args) {
+  (void)function;
+  (void)component;
+  if (level != UCS_LOG_LEVEL_ERROR && level != UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;
+  char text[512];
+  vsnprintf(text, sizeof text, message, args);
+  cv_log_info("UCX, %s:%u: %s", file, line, text);
+  return UCS_LOG_FUNC_RC_STOP;
 }
 
 static ucs_status_t make_context(ucx *row) {
@@ -617,6 +637,7 @@ static cv_status ucx_open(cv_transport *transport, cv_hub *hub) {
   ucx *row = cv_alloc(1, sizeof *row);
   if (row == NULL) return cv_error_nomem(sizeof *row);
   transport->row_state = row;
+  ucs_log_push_handler(on_log);
   if (gethostname(row->host, sizeof row->host - 1) < 0) strcpy(row->host, "unknown host");
   ucs_status_t status = make_context(row);
   if (status == UCS_OK) status = make_worker(transport);
