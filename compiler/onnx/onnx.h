@@ -24,14 +24,28 @@ typedef struct {
   uint32_t n_binds;
   const char *const *states; /* --state IN=OUT */
   uint32_t n_states;
+  /* The value of a graph input, if the caller knows it: asked only where the graph's structure
+   * hangs on it (the axes of a reduction, a Slice's steps). What is built then holds for that value
+   * alone; the input stays. False: not known, and the import fails with a sentence. NULL: none is
+   * known. */
+  bool (*value_of)(void *context, const char *input, const cv_tensor **out_tensor);
+  void *context;
 } cv_import_options;
 
 /* Reads a model and builds its graph: nesting depth checked before parsing, functions inlined,
  * initializers and Constants as borrowed constants where the file lets it, external data mapped
  * (only below the model's folder), dim_params kept as symbols, opsets 7 to current, IR 3 up. The
  * graph keeps the file mapped. CV_INVALID / CV_UNSUPPORTED / CV_IO name file, node, op and remedy;
- * unknown ops are listed all at once. */
+ * unknown ops are listed all at once. `options` may be NULL. */
 CV_NODISCARD cv_status cv_onnx_import(const char *path, const cv_import_options *options,
                                       cv_graph **out_graph);
+/* The same for a model in memory, which must outlive the graph; it can have no external data.
+ * `name` is for messages. */
+CV_NODISCARD cv_status cv_onnx_import_memory(const char *name, const void *data, size_t size,
+                                             const cv_import_options *options,
+                                             cv_graph **out_graph);
+
+/* The list of operators taken, as the table of docs/onnx.md. */
+void cv_onnx_print_ops(cv_str *out);
 
 #endif
