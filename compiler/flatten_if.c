@@ -18,33 +18,20 @@ static void inline_branch(cv_rewriter *rewriter, const cv_node *node, cv_block *
     branch->results.data[i] = cv_rewrite_resolve(rewriter, branch->results.data[i]);
 }
 
-/* The branches' types of one result as one: dims that differ are chosen by p. */
-static bool join_types(cv_graph *graph, cv_expr p, const cv_type *a, const cv_type *b,
-                       cv_type *out_type) {
-  *out_type = *a;
-  if (a->dtype != b->dtype || a->rank != b->rank) return false;
-  for (int d = 0; d < a->rank; d++)
-    if (a->dims[d] != b->dims[d])
-      out_type->dims[d] = cv_expr_select(graph->exprs, p, a->dims[d], b->dims[d]);
-  return true;
-}
-
 static void join_results(cv_rewriter *rewriter, const cv_node *node, cv_expr p) {
   cv_graph *graph = rewriter->graph;
   for (uint32_t i = 0; i < node->n_outs; i++) {
     cv_val both[2] = {node->blocks[0]->results.data[i], node->blocks[1]->results.data[i]};
-    cv_attr guard = {.key = CV_ATTR_GUARD, .e = p};
-    cv_type type;
-    if (!join_types(graph, p, cv_type_of(graph, both[0]), cv_type_of(graph, both[1]), &type)) {
+    const cv_type *a = cv_type_of(graph, both[0]), *b = cv_type_of(graph, both[1]);
+    if (a->dtype != b->dtype || a->rank != b->rank) {
       cv_graph_fail(graph, CV_UNSUPPORTED,
                     "If '%s': its branches give %s and %s as output %u: one dtype and one rank are "
-                    "needed; export the model with equal types",
-                    node->source, cv_type_text(graph, cv_type_of(graph, both[0])),
-                    cv_type_text(graph, cv_type_of(graph, both[1])), i);
+                    "needed; export the model with equal types, or fix the condition",
+                    node->source, cv_type_text(graph, a), cv_type_text(graph, b), i);
       return;
     }
-    cv_node *join = cv_build_control(graph, CV_OP_join, both, 2, &guard, 1, NULL, 0, &type, 1);
-    if (join) cv_rewrite_replace(rewriter, node->outs[i], join->outs[0]);
+    cv_attr guard = {.key = CV_ATTR_GUARD, .e = p};
+    cv_rewrite_replace(rewriter, node->outs[i], cv_build(graph, CV_OP_join, both, 2, &guard, 1));
   }
 }
 
