@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -191,7 +190,7 @@ static cv_status transmit(shm_link *link, const cv_record *record, int pass_fd) 
     head->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(head), &pass_fd, sizeof pass_fd);
   }
-  atomic_thread_fence(memory_order_release);
+  __sync_synchronize(); /* the slot is written before the record tells of it */
   if (cv_fault()) return cv_error(CV_IO, "transport shm: sendmsg failed");
   if (sendmsg(link->source.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return CV_OK;
   if (errno == EAGAIN || errno == EINTR || errno == EPIPE || errno == ECONNRESET) return CV_AGAIN;
@@ -240,7 +239,7 @@ static received receive(int socket_fd, cv_record *record, int *out_fd) {
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) return errno == EAGAIN ? GOT_NOTHING : GOT_END;
   if (size == 0) return GOT_END;
-  atomic_thread_fence(memory_order_acquire);
+  __sync_synchronize(); /* and read behind it */
   struct cmsghdr *head = CMSG_FIRSTHDR(&message);
   if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
       head->cmsg_len == CMSG_LEN(sizeof(int)))

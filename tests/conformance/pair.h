@@ -229,12 +229,11 @@ static inline uint8_t pattern(uint64_t seq, uint64_t i) {
   return (uint8_t)(seq * 131 + i * 7 + (i >> 8));
 }
 
-/* Sends seq as one uint8 tensor of `bytes`, written in place. CV_AGAIN as acquire says. */
-static inline cv_status send_bytes(end *self, uint64_t seq, uint64_t bytes) {
+/* Sends seq as one uint8 tensor of `bytes`, whatever lies in the slot. CV_AGAIN as acquire says. */
+static inline cv_status send_unwritten(end *self, uint64_t seq, uint64_t bytes) {
   cv_slot slot;
   cv_status status = acquire(self, seq, bytes, &slot);
   if (status != CV_OK) return status;
-  for (uint64_t i = 0; i < bytes; i++) slot.data[i] = pattern(seq, i);
   int64_t symbol = (int64_t)bytes;
   cv_tensor_header tensor = {.dtype = 2, .rank = 1, .dims = {(int64_t)bytes}, .bytes = bytes};
   cv_header header = {.incarnation = 99,
@@ -249,6 +248,15 @@ static inline cv_status send_bytes(end *self, uint64_t seq, uint64_t bytes) {
   status = cv_channel_send(self->channel, &header, NULL);
   self->calling = false;
   return status;
+}
+
+/* The same with a pattern, written in place. */
+static inline cv_status send_bytes(end *self, uint64_t seq, uint64_t bytes) {
+  cv_slot slot;
+  cv_status status = acquire(self, seq, bytes, &slot);
+  if (status != CV_OK) return status;
+  for (uint64_t i = 0; i < bytes; i++) slot.data[i] = pattern(seq, i);
+  return send_unwritten(self, seq, bytes);
 }
 
 static inline bool holds_pattern(const end *self, uint64_t seq, uint64_t bytes) {

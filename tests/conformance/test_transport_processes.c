@@ -184,7 +184,7 @@ static void serve_for_ever(board *shared, cv_role role, const cv_transport_row *
   }
   for (uint64_t seq = 0;;) {
     if (run.side.opened == 1) shared->stage = 1;
-    if (role == CV_PRODUCER && busy && send_bytes(&run.side, seq, 16u << 20) == CV_OK)
+    if (role == CV_PRODUCER && busy && send_unwritten(&run.side, seq, 16u << 20) == CV_OK)
       seq++;
     else
       wait_for(run.transport, in_ms(100));
@@ -208,7 +208,7 @@ static void peer_is_killed(const cv_transport_row *row, cv_role role, bool busy)
   int64_t killed = 0, kill_at = 0;
   while (run.side.errors == 0) {
     if (killed != 0 && cv_clock_ns() - killed > (int64_t)NOTICE_MS * 1000000) break;
-    if (role == CV_PRODUCER && busy && send_bytes(&run.side, seq, 16u << 20) == CV_OK)
+    if (role == CV_PRODUCER && busy && send_unwritten(&run.side, seq, 16u << 20) == CV_OK)
       seq++;
     else
       wait_for(run.transport, in_ms(10));
