@@ -1,9 +1,9 @@
 /* Symbols and tensors: dims from symbols, symbols from inputs' dims and values. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "runtime/cpu_internal.h"
+#include "runtime/half.h"
 
 cv_status cpu_describe(const cv_program *program, uint32_t value, const int64_t *symbols,
                        cv_tensor *out_tensor) {
@@ -38,18 +38,7 @@ cv_status cpu_bind(const cv_program *program, cv_sym sym, int64_t number, const 
 }
 
 int64_t cpu_element(const void *data, cv_dtype dtype, uint32_t element) {
-  const char *at = (const char *)data + cv_dtype_size(dtype) * element;
-  union {
-    int64_t i64;
-    int32_t i32;
-    uint8_t u8;
-  } number = {0};
-  memcpy(&number, at, cv_dtype_size(dtype));
-  switch (dtype) {
-    case CV_I64: return number.i64;
-    case CV_I32: return number.i32;
-    default: return number.u8 != 0; /* bool: the verifier allows no other */
-  }
+  return cv_element_to_int(dtype, (const char *)data + cv_dtype_size(dtype) * element);
 }
 
 /* The wanted type of an input as text with its symbols. */

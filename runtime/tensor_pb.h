@@ -1,0 +1,18 @@
+/* ONNX TensorProto files (`input_0.pb`). Field numbers are facts of the format (onnx.proto). */
+#ifndef CV_RUNTIME_TENSOR_PB_H
+#define CV_RUNTIME_TENSOR_PB_H
+
+#include <stddef.h>
+
+#include "base/str.h"
+#include "runtime/npy.h"
+
+/* Parses one TensorProto: raw data or typed fields; the name too (NULL if empty). `where` begins
+ * sentences. CV_INVALID, CV_UNSUPPORTED (strings, external data, a dtype we do not have), CV_NOMEM.
+ */
+CV_NODISCARD cv_status cv_tensor_pb_parse(const char *where, const void *data, size_t bytes,
+                                          cv_named_tensor *out_tensor);
+/* Appends a TensorProto with raw data. `name` may be NULL. */
+void cv_tensor_pb_print(const char *name, const cv_tensor *tensor, cv_str *out);
+
+#endif
