@@ -3,7 +3,7 @@
 #ifndef CV_CLI_COMPILE_H
 #define CV_CLI_COMPILE_H
 
-#include "cli/options.h"
+#include "base/options.h"
 #include "compiler/onnx/onnx.h"
 #include "compiler/passes.h"
 #include "runtime/artifact.h"

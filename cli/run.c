@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/compile.h"
-#include "cli/requests.h"
+#include "runtime/request_set.h"
 #include "cli/runner.h"
 #include "cli/split.h"
 

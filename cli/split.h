@@ -2,8 +2,8 @@
 #ifndef CV_CLI_SPLIT_H
 #define CV_CLI_SPLIT_H
 
-#include "cli/options.h"
-#include "cli/requests.h"
+#include "base/options.h"
+#include "runtime/request_set.h"
 #include "runtime/artifact.h"
 
 typedef struct {

@@ -1,4 +1,4 @@
-#include "cli/requests.h"
+#include "runtime/request_set.h"
 
 #include <stdio.h>
 #include <string.h>

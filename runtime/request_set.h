@@ -1,9 +1,9 @@
 /* The requests a user asks for on a command line (--input, --input-dir, --each, --repeat) and what
  * comes back. */
-#ifndef CV_CLI_REQUESTS_H
-#define CV_CLI_REQUESTS_H
+#ifndef CV_RUNTIME_REQUEST_SET_H
+#define CV_RUNTIME_REQUEST_SET_H
 
-#include "cli/options.h"
+#include "base/options.h"
 #include "runtime/tensor_file.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* Command line options: one table a command makes parsing and --help. */
-#ifndef CV_CLI_OPTIONS_H
-#define CV_CLI_OPTIONS_H
+#ifndef CV_BASE_OPTIONS_H
+#define CV_BASE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
