@@ -161,7 +161,8 @@ CV_NODISCARD cv_status cv_channel_open(cv_transport *transport, const cv_channel
                                        cv_channel **out_channel);
 
 /* Consumer: all seq < limit may be sent (see Window). May be called before on_open. CV_INVALID if
- * the limit falls, or frees a slot whose message is still arriving. */
+ * the limit falls, or frees a slot whose message is still arriving; the failed channel's status if
+ * it failed. */
 CV_NODISCARD cv_status cv_channel_grant(cv_channel *channel, uint64_t limit);
 
 /* Producer: the memory of seq's slot, to be written by any thread until cv_channel_send: shared
