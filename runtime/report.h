@@ -2,6 +2,8 @@
 #ifndef CV_RUNTIME_REPORT_H
 #define CV_RUNTIME_REPORT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -28,21 +30,22 @@ typedef struct {
   int64_t comm_ns[CV_COMM_LANE];
 } cv_stage_times;
 
-/* A clock with one hand per lane: at each change the time since the last goes to what was. */
+/* A clock with one hand per lane: at each change the time since the last goes to what was. One
+ * thread at a time. Zero-initialise. */
 typedef struct {
-  cv_stage_times times;
-  int64_t begin_ns, last_ns; /* 0: not begun */
-  int64_t counted_ns;        /* wall time up to the last moment something was inside */
+  cv_stage_times times;   /* up to last_ns */
+  cv_stage_times settled; /* when the stage was last empty */
+  int64_t last_ns;
+  bool begun, inside; /* inside: a micro-batch is in the stage */
   cv_compute_time compute;
   cv_comm_time comm;
-  cv_stage_times settled; /* as of that moment */
 } cv_lanes;
 
-/* The lanes are now in this state; `now_ns` never falls. The first call begins them. */
+/* From now on the lanes are in this state; `now_ns` never falls. The first call begins them. */
 void cv_lanes_set(cv_lanes *lanes, int64_t now_ns, cv_compute_time compute, cv_comm_time comm);
-/* From `begin_ns` to `end_ns` (both in the past, after the last change) it computed. */
-void cv_lanes_computed(cv_lanes *lanes, int64_t begin_ns, int64_t end_ns);
-/* Nothing is inside the stage any more: what follows counts only if more comes. */
+/* So much of what was counted as computing was the way to the compute thread and back. */
+void cv_lanes_not_computed(cv_lanes *lanes, int64_t ns);
+/* The stage is empty: what follows counts only if more comes. */
 void cv_lanes_settle(cv_lanes *lanes, int64_t now_ns);
 /* As of now. */
 void cv_lanes_read(const cv_lanes *lanes, int64_t now_ns, cv_stage_times *out_times);
