@@ -66,7 +66,7 @@ void cv_index_init(cv_emit *emit, cv_val value, const cv_expr *at, cv_index *out
   const cv_type *type = cv_type_of(emit->body, value);
   out_index->rank = type->rank;
   for (int i = 0; i < type->rank; i++) {
-    out_index->axes[i].n = 1;
+    out_index->axes[i].n = is_const(emit, type->dims[i], 1) ? 0 : 1; /* one form for each index */
     out_index->axes[i].digits[0] = (cv_digit){at[i], type->dims[i]};
   }
 }

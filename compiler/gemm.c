@@ -51,9 +51,12 @@ static void print_tile(cv_str *out, const cv_gemm *gemm, int rows, int vectors) 
              "int64_t cs, int add) {\n",
              rows, vectors, e, e, e);
   for (int i = 0; i < rows; i++)
+    for (int j = 0; j < vectors; j++) cv_str_add(out, "  %sx%d c%d_%d = {0};\n", d, n, i, j);
+  cv_str_puts(out, "  if (add) {\n");
+  for (int i = 0; i < rows; i++)
     for (int j = 0; j < vectors; j++)
-      cv_str_add(out, "  %sx%d c%d_%d = add ? *(const %sx%d_u *)(c + %d * cs + %d) : (%sx%d){0};\n",
-                 d, n, i, j, d, n, i, j * n, d, n);
+      cv_str_add(out, "    c%d_%d = *(const %sx%d_u *)(c + %d * cs + %d);\n", i, j, d, n, i, j * n);
+  cv_str_puts(out, "  }\n");
   cv_str_puts(out, "  for (; k > 0; k--) {\n");
   for (int j = 0; j < vectors; j++)
     cv_str_add(out, "    %sx%d b%d = *(const %sx%d *)(b + %d);\n", d, n, j, d, n, j * n);
