@@ -121,7 +121,10 @@ cv_val cv_flatten_all(cv_graph *g, cv_val x) {
   return cv_reshape(g, x, &count, 1);
 }
 
-cv_val cv_as_scalar(cv_graph *g, cv_val x) { return cv_reshape(g, x, NULL, 0); }
+cv_val cv_as_scalar(cv_graph *g, cv_val x) {
+  cv_expr none = CV_EXPR_NONE;
+  return cv_reshape(g, x, &none, 0);
+}
 
 cv_val cv_along(cv_graph *g, cv_val x, int axis, int rank) {
   cv_expr dims[CV_MAX_RANK];
