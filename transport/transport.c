@@ -1,4 +1,6 @@
 /* A transport: its list of channels, progress, arm and wait. */
+#include "transport/transport.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

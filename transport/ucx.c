@@ -585,9 +585,9 @@ static void prefer(ucp_config_t *config) {
 
 /* UCX prints on stdout, which belongs to the commands: its errors and warnings go to our log, at a
  * low level, since the channel that they end says so itself. */
-static ucs_log_func_rc_t on_log(const char *file, unsigned line, const char *function,
-                                ucs_log_level_t level, const ucs_log_component_config_t *component,
-                                const char *message, va_list args) {
+__attribute__((format(printf, 6, 0))) static ucs_log_func_rc_t on_log(
+    const char *file, unsigned line, const char *function, ucs_log_level_t level,
+    const ucs_log_component_config_t *component, const char *message, va_list args) {
   (void)function;
   (void)component;
   if (level != UCS_LOG_LEVEL_ERROR && level != UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;

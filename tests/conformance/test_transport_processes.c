@@ -1,6 +1,6 @@
 /* Every row with its two ends where they are in life: two threads, or (shm, ucx) two processes, of
  * which one is killed. The communication loop here is the executor's: cv_transport_wait. */
-#include "tests/conformance/pair.h"
+#include "tests/conformance/messages.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -29,6 +29,7 @@ typedef struct {
   cv_transport *transport;
   end side;
   cv_role role;
+  uint64_t slot_bytes; /* at start */
   uint64_t checked;
   const void *peer;
   size_t peer_size;
@@ -39,7 +40,7 @@ static void open_side(runner *run) {
   cv_channel_events events = events_of(&run->side);
   params.role = run->role;
   params.slots = SLOTS;
-  params.slot_bytes = 100;
+  params.slot_bytes = run->slot_bytes;
   params.events = &events;
   run->side.slots = SLOTS;
   assert_int_equal(
@@ -93,7 +94,8 @@ static void two_threads(void **state) {
   const cv_transport_row *row = *state;
   cv_hub *hub = NULL;
   uint8_t address[2][CV_ADDRESS_MAX];
-  runner runs[2] = {{.role = CV_PRODUCER}, {.role = CV_CONSUMER}};
+  runner runs[2] = {{.role = CV_PRODUCER, .slot_bytes = 100},
+                    {.role = CV_CONSUMER, .slot_bytes = 100}};
   alarm(120);
   assert_int_equal(cv_hub_create(&hub), CV_OK);
   for (int i = 0; i < 2; i++) {
@@ -155,7 +157,7 @@ static void two_processes(void **state) {
   alarm(120);
   pid_t child = fork();
   assert_true(child >= 0);
-  runner run = {.role = child == 0 ? CV_CONSUMER : CV_PRODUCER};
+  runner run = {.role = child == 0 ? CV_CONSUMER : CV_PRODUCER, .slot_bytes = 100};
   publish(shared, &run, *state);
   if (child == 0)
     consume(&run);
@@ -174,7 +176,7 @@ static void two_processes(void **state) {
 
 /* The child of the kill tests: opens its end and serves it, without an end. */
 static void serve_for_ever(board *shared, cv_role role, const cv_transport_row *row, bool busy) {
-  runner run = {.role = role};
+  runner run = {.role = role, .slot_bytes = 16u << 20};
   alarm(60);
   publish(shared, &run, row);
   open_side(&run);
@@ -199,7 +201,7 @@ static void peer_is_killed(const cv_transport_row *row, cv_role role, bool busy)
   assert_true(child >= 0);
   if (child == 0)
     serve_for_ever(shared, role == CV_PRODUCER ? CV_CONSUMER : CV_PRODUCER, row, busy);
-  runner run = {.role = role};
+  runner run = {.role = role, .slot_bytes = 16u << 20};
   publish(shared, &run, row);
   open_side(&run);
   run.side.automatic = true;
@@ -239,6 +241,43 @@ static void killed_peers_are_noticed(void **state) {
     peer_is_killed(*state, CV_PRODUCER, busy);
     peer_is_killed(*state, CV_CONSUMER, busy);
   }
+}
+
+/* A peer that stands still says nothing: whoever gives up on it aborts, and the close still ends.
+ */
+static void hung_peer_is_aborted(void **state) {
+  if (!has_processes(*state)) skip();
+  board *shared = new_board();
+  alarm(60);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) serve_for_ever(shared, CV_CONSUMER, *state, true);
+  runner run = {.role = CV_PRODUCER, .slot_bytes = 16u << 20};
+  publish(shared, &run, *state);
+  open_side(&run);
+  while (run.side.limit == 0) wait_for(run.transport, in_ms(10));
+  kill(child, SIGSTOP);
+  int64_t quiet = in_ms(200);
+  uint64_t seq = 0;
+  while (cv_clock_ns() < quiet)
+    if (send_unwritten(&run.side, seq, 16u << 20) == CV_OK)
+      seq++;
+    else
+      wait_for(run.transport, in_ms(10));
+  assert_int_equal(run.side.errors, 0);
+  int64_t begin = cv_clock_ns();
+  cv_channel_abort(run.side.channel);
+  cv_channel_close(run.side.channel);
+  while (run.side.closed == 0 && cv_clock_ns() - begin < 5000000000)
+    wait_for(run.transport, in_ms(500));
+  print_message("  closed after %.1f ms\n", (double)(cv_clock_ns() - begin) / 1e6);
+  assert_int_equal(run.side.closed, 1);
+  for (uint64_t i = 0; i < seq; i++) assert_int_equal(run.side.sent[i % SEQS] > 0, 1);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  cv_transport_close(run.transport);
+  munmap(shared, sizeof *shared);
+  alarm(0);
 }
 
 /* The peer died before the channel is opened: a status at once, or an error soon. */
@@ -284,6 +323,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         {"two_processes", two_processes, NULL, NULL, row},
         {"killed_peers_are_noticed", killed_peers_are_noticed, NULL, NULL, row},
+        {"hung_peer_is_aborted", hung_peer_is_aborted, NULL, NULL, row},
         {"dead_before_open", dead_before_open, NULL, NULL, row},
         {"two_threads", two_threads, NULL, NULL, row},
     };
