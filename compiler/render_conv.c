@@ -350,11 +350,14 @@ static void print_channel_lanes(const conv *c) {
 
 /* Pixel lanes: where each pixel of the panel reads x; runs of pixels that lie side by side there.
  */
+static bool side_by_side(const conv *c) { return c->strides[c->spatial - 1] == 1; }
+
 static void print_runs(const conv *c) {
   cv_emit *emit = c->emit;
   const char *index[CV_MAX_RANK];
-  cv_emit_line(emit, "int64_t run_at[%d];", c->gemm.columns);
-  cv_emit_line(emit, "int run_first[%d], runs = 0;", c->gemm.columns + 1);
+  bool runs = side_by_side(c);
+  cv_emit_line(emit, "int64_t %s[%d];", runs ? "run_at" : "pixel_at", c->gemm.columns);
+  if (runs) cv_emit_line(emit, "int run_first[%d], runs = 0;", c->gemm.columns + 1);
   cv_emit_open(emit, "for (int j = 0; j < width; j++)");
   cv_emit_line(emit, "int64_t rest = first + j;");
   for (int i = c->spatial - 1; i >= 0; i--) {
@@ -364,31 +367,21 @@ static void print_runs(const conv *c) {
     if (i) cv_emit_line(emit, "rest /= %s;", text_of(c, c->out[i]));
   }
   cv_emit_line(emit, "const int64_t at = %s;", plane_offset(c, index, c->strides));
-  cv_emit_line(emit, "if (runs && at == run_at[runs - 1] + j - run_first[runs - 1]) continue;");
-  cv_emit_line(emit, "run_at[runs] = at;");
-  cv_emit_line(emit, "run_first[runs++] = j;");
+  if (runs) {
+    cv_emit_line(emit, "if (runs && at == run_at[runs - 1] + j - run_first[runs - 1]) continue;");
+    cv_emit_line(emit, "run_at[runs] = at;");
+    cv_emit_line(emit, "run_first[runs++] = j;");
+  } else {
+    cv_emit_line(emit, "pixel_at[j] = at;");
+  }
   cv_emit_close(emit);
-  cv_emit_line(emit, "run_first[runs] = width;");
+  if (runs) cv_emit_line(emit, "run_first[runs] = width;");
 }
 
-/* Fills panel rows k .. k + some from x: the run's elements, whole vectors where the copy of x
- * allows reading behind them. */
-static void print_fill(const conv *c) {
+static void print_copy_runs(const conv *c) {
   cv_emit *emit = c->emit;
   const char *d = cv_dtype_name(c->gemm.acc);
   int n = c->gemm.lanes;
-  cv_emit_open(emit, "for (int64_t q = 0; q < some; q++)");
-  cv_emit_line(emit, "const int64_t at = k + q;");
-  const char *index[CV_MAX_RANK];
-  cv_emit_line(emit, "int64_t rest = at;");
-  for (int i = c->spatial - 1; i >= 0; i--) {
-    index[i] = cv_emit_format(emit, "r%d", i);
-    cv_emit_line(emit, "const int64_t r%d = rest %% %lld;", i, (long long)c->kernel[i]);
-    cv_emit_line(emit, "rest /= %lld;", (long long)c->kernel[i]);
-  }
-  cv_emit_line(emit, "const %s *row = from + rest * plane + %s;", c->gemm.element,
-               plane_offset(c, index, c->dilations));
-  cv_emit_line(emit, "%s *to = right + q * %d;", c->gemm.element, c->gemm.columns);
   cv_emit_open(emit, "for (int run = 0; run < runs; run++)");
   cv_emit_line(emit, "const int length = run_first[run + 1] - run_first[run];");
   cv_emit_line(emit, "const %s *x = row + run_at[run];", c->gemm.element);
@@ -403,6 +396,28 @@ static void print_fill(const conv *c) {
                  d, n, d, n, n, n);
   cv_emit_close(emit);
   cv_emit_close(emit);
+}
+
+/* Fills panel rows k .. k + some from x: the run's elements, whole vectors where the copy of x
+ * allows reading behind them. */
+static void print_fill(const conv *c) {
+  cv_emit *emit = c->emit;
+  cv_emit_open(emit, "for (int64_t q = 0; q < some; q++)");
+  cv_emit_line(emit, "const int64_t at = k + q;");
+  const char *index[CV_MAX_RANK];
+  cv_emit_line(emit, "int64_t rest = at;");
+  for (int i = c->spatial - 1; i >= 0; i--) {
+    index[i] = cv_emit_format(emit, "r%d", i);
+    cv_emit_line(emit, "const int64_t r%d = rest %% %lld;", i, (long long)c->kernel[i]);
+    cv_emit_line(emit, "rest /= %lld;", (long long)c->kernel[i]);
+  }
+  cv_emit_line(emit, "const %s *row = from + rest * plane + %s;", c->gemm.element,
+               plane_offset(c, index, c->dilations));
+  cv_emit_line(emit, "%s *to = right + q * %d;", c->gemm.element, c->gemm.columns);
+  if (side_by_side(c))
+    print_copy_runs(c);
+  else
+    cv_emit_line(emit, "for (int j = 0; j < width; j++) to[j] = row[pixel_at[j]];");
   cv_emit_close(emit);
 }
 
