@@ -171,15 +171,16 @@ static inline size_t turn(pair *both) {
   return cv_transport_progress(both->transports[0]) + cv_transport_progress(both->transports[1]);
 }
 
+static inline int64_t patience(void) { return cv_clock_ns() + PATIENCE_S * (int64_t)1000000000; }
+
+static inline void turn_or_fail(pair *both, int64_t end_ns, const char *condition) {
+  if (turn(both) == 0 && cv_clock_ns() > end_ns)
+    fail_msg("never: %s (%s; %s)", condition, both->producer.text, both->consumer.text);
+}
+
 /* Progresses both ends until the condition holds; fails the test when it never does. */
-#define pump_until(both, condition)                                                               \
-  do {                                                                                            \
-    int64_t end_ns_ = cv_clock_ns() + PATIENCE_S * (int64_t)1000000000;                           \
-    while (!(condition)) {                                                                        \
-      if (turn(both) == 0 && cv_clock_ns() > end_ns_)                                             \
-        fail_msg("never: %s (%s; %s)", #condition, (both)->producer.text, (both)->consumer.text); \
-    }                                                                                             \
-  } while (0)
+#define pump_until(both, condition) \
+  for (int64_t end_ns_ = patience(); !(condition);) turn_or_fail(both, end_ns_, #condition)
 
 /* Progresses until nothing moves any more for 20 ms. */
 static inline void settle(pair *both) {

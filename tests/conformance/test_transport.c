@@ -511,6 +511,35 @@ static void bad_addresses_are_refused(void **state) {
 
 /* ---- each call fails once ---- */
 
+/* One turn; the status of the end that failed, CV_TIMEOUT behind the deadline. */
+static cv_status step(pair *both, int64_t deadline) {
+  turn(both);
+  if (both->producer.errors) return both->producer.error;
+  if (both->consumer.errors) return both->consumer.error;
+  return cv_clock_ns() > deadline ? CV_TIMEOUT : CV_OK;
+}
+
+static cv_status send_six(pair *both) {
+  int64_t deadline = cv_clock_ns() + 5000000000;
+  cv_status status = CV_OK;
+  for (uint64_t seq = 0; seq < 6 && status == CV_OK;) {
+    uint64_t bytes = seq < 3 ? 60 : 700000; /* for ucx: eager and rendezvous */
+    status = send_bytes(&both->producer, seq, bytes);
+    if (status == CV_OK) seq++;
+    if (status == CV_AGAIN) status = step(both, deadline);
+  }
+  return status;
+}
+
+static cv_status until(pair *both, const int *happened) {
+  int64_t deadline = cv_clock_ns() + 5000000000;
+  while (*happened == 0) {
+    turn(both);
+    if (cv_clock_ns() > deadline) return CV_TIMEOUT;
+  }
+  return CV_OK;
+}
+
 /* A short life of a channel, with growth; any failure ends it early and cleanly. */
 static cv_status short_life(pair *both) {
   cv_channel_params params = usual_params();
@@ -525,24 +554,9 @@ static cv_status short_life(pair *both) {
   CV_TRY(grant(consumer, 4));
   params.role = CV_PRODUCER;
   CV_TRY(open_end(both, &params, producer));
-  int64_t deadline = cv_clock_ns() + 5000000000;
-  for (uint64_t seq = 0; seq < 6;) {
-    uint64_t bytes = seq < 3 ? 60 : 700000; /* for ucx: eager and rendezvous */
-    turn(both);
-    if (producer->errors || consumer->errors)
-      return producer->errors ? producer->error : consumer->error;
-    if (cv_clock_ns() > deadline) return CV_TIMEOUT;
-    status = send_bytes(producer, seq, bytes);
-    if (status == CV_OK)
-      seq++;
-    else if (status != CV_AGAIN)
-      return status;
-  }
+  CV_TRY(send_six(both));
   cv_channel_close(producer->channel);
-  while (consumer->errors == 0) {
-    turn(both);
-    if (cv_clock_ns() > deadline) return CV_TIMEOUT;
-  }
+  CV_TRY(until(both, &consumer->errors));
   status = consumer->received == 6 && consumer->error == CV_CANCELED ? CV_OK : consumer->error;
 out:
   return status;
