@@ -166,19 +166,26 @@ static const char *limit_of(const cv_plan *plan, int stage) {
   return s->wire_in_us >= s->us ? "receiving" : "sending";
 }
 
-static void say_slowest(const cv_plan *plan, cv_str *text) {
+/* `found`: the bottleneck of the search, which counts every edge as having the slots it wants. */
+static void say_slowest(const cv_plan *plan, double found, double proved, cv_str *text) {
   int slowest = 0;
   for (int j = 1; j < plan->n_stages; j++)
     if (plan->stages[j].us > plan->stages[slowest].us) slowest = j;
+  const cv_plan_stage *stage = &plan->stages[slowest];
   cv_str_add(text, "%d stage%s; ", plan->n_stages, plan->n_stages == 1 ? "" : "s");
-  if (plan->stages[slowest].us >= plan->bottleneck_us * (1 - EQUAL))
-    cv_str_add(text, "stage %d on %s is the slowest, %s %.6g us", slowest,
-               plan->stages[slowest].device, limit_of(plan, slowest), plan->bottleneck_us);
-  else
-    cv_str_add(text, "the gateway's links or the slots that fit bind at %.6g us",
+  if (plan->bottleneck_us > found * (1 + 8 * EQUAL))
+    cv_str_add(text,
+               "memory holds too few slots to hide the links' latency, which binds at %.6g us",
                plan->bottleneck_us);
-  cv_str_puts(text, plan->exact ? ", and no split is faster" : "");
-  if (!plan->exact) cv_str_add(text, "; the search ended early, %.6g us is proved", plan->bound_us);
+  else if (stage->us >= found * (1 - EQUAL))
+    cv_str_add(text, "stage %d on %s is the slowest, %s %.6g us", slowest, stage->device,
+               limit_of(plan, slowest), found);
+  else
+    cv_str_add(text, "the gateway's own links bind at %.6g us", found);
+  if (proved >= found * (1 - 8 * EQUAL))
+    cv_str_puts(text, plan->exact ? ", and no split is faster" : "");
+  else
+    cv_str_add(text, "; not every split was tried, %.6g us is proved", proved);
 }
 
 static void say_left_out(const cv_plan_input *in, const cv_plan *plan, cv_str *text) {
@@ -225,7 +232,7 @@ static cv_status finish(const cv_plan_input *in, attempt *t, bool all_tried, cv_
   plan->exact = reached && plan->bottleneck_us <= found * (1 + 8 * EQUAL);
   plan->bound_us = reached ? found : t->proved;
   cv_str text = {0};
-  say_slowest(plan, &text);
+  say_slowest(plan, found, t->proved, &text);
   say_left_out(in, plan, &text);
   if (all_tried) status = say_fewer(in, t, plan, &text);
   plan->reason = text.failed ? NULL : cv_strdup(cv_str_text(&text));

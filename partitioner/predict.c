@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "partitioner/plan_internal.h"
+#include "partitioner/simulate.h"
 
 void cv_plan_deinit(cv_plan *plan) {
   if (!plan) return;
@@ -19,10 +20,18 @@ void cv_plan_deinit(cv_plan *plan) {
 
 static double busy(const cv_plan_stage *stage) { return stage->compute_us + stage->copy_us; }
 
+/* What all edges to or from the gateway take on its wire. */
+static double gateway_wire(const cv_plan *plan, bool out) {
+  double sum = 0;
+  for (int e = 0; e < plan->n_edges; e++)
+    if ((out ? plan->edges[e].from : plan->edges[e].to) < 0) sum += plan->edges[e].transfer_us;
+  return sum;
+}
+
 /* Time from the end of one stage's computing until its bytes are in, both wires at their worst. */
 static double passage(const cv_plan *plan, const cv_plan_edge *edge) {
-  double out = edge->from >= 0 ? plan->stages[edge->from].wire_out_us : edge->transfer_us;
-  double in = edge->to >= 0 ? plan->stages[edge->to].wire_in_us : edge->transfer_us;
+  double out = edge->from >= 0 ? plan->stages[edge->from].wire_out_us : gateway_wire(plan, true);
+  double in = edge->to >= 0 ? plan->stages[edge->to].wire_in_us : gateway_wire(plan, false);
   return edge->latency_us + fmax(edge->transfer_us, fmax(out, in));
 }
 
@@ -57,46 +66,58 @@ static int slots_for(const cv_plan *plan, const cv_plan_edge *edge, double held)
   return (int)fmin(fmax(by_time, by_jump), 1 << 16);
 }
 
-/* Gives the slots the edge asks for, or what fits the memory left; then the pipe may be slower. */
-static void give_slots(cv_plan *plan, cv_plan_edge *edge, int wanted, double held,
-                       uint64_t memory) {
+/* Gives the edge the slots it wants, or what fits the memory left: then true. */
+static bool give_slots(cv_plan *plan, cv_plan_edge *edge, int wanted, uint64_t memory) {
   int to = edge->to < 0 ? plan->n_stages : edge->to, counted = 2 * (to - edge->from) + 1;
   edge->slots = wanted;
-  if (edge->to < 0 || !edge->bytes) return;
+  if (edge->to < 0 || !edge->bytes) return false;
   cv_plan_stage *stage = &plan->stages[edge->to];
+  bool fewer = false;
   if (wanted > counted && memory) {
     uint64_t room = memory > stage->memory_bytes ? memory - stage->memory_bytes : 0;
     uint64_t more = room / edge->bytes;
-    if ((uint64_t)(wanted - counted) > more) {
-      edge->slots = counted + (int)more;
-      plan->bottleneck_us =
-          fmax(plan->bottleneck_us, (held + edge->latency_us) / (edge->slots - 1));
-    }
+    fewer = (uint64_t)(wanted - counted) > more;
+    if (fewer) edge->slots = counted + (int)more;
   }
-  stage->memory_bytes +=
-      ((uint64_t)edge->slots - (uint64_t)counted) * edge->bytes; /* may wrap back */
+  if (edge->slots > counted)
+    stage->memory_bytes += (uint64_t)(edge->slots - counted) * edge->bytes;
+  else
+    stage->memory_bytes -= (uint64_t)(counted - edge->slots) * edge->bytes;
+  return fewer;
+}
+
+/* With fewer slots than wanted, only the schedule itself knows the rate. */
+static cv_status simulate_period(cv_plan *plan) {
+  enum { MICRO_BATCHES = 2048 };
+  double *compute = cv_alloc((size_t)plan->n_stages, sizeof *compute);
+  if (!compute) return cv_error_nomem((size_t)plan->n_stages * sizeof *compute);
+  cv_simulation simulation;
+  cv_simulation_of_plan(plan, MICRO_BATCHES, compute, &simulation);
+  cv_simulation_result result;
+  cv_status status = cv_simulate(&simulation, &result);
+  if (status == CV_OK) plan->bottleneck_us = fmax(plan->bottleneck_us, result.period_us);
+  cv_simulation_deinit(&result);
+  cv_free(compute);
+  return status;
 }
 
 static cv_status fill_slots(const cv_plan_input *in, cv_plan *plan) {
   double *after = cv_alloc((size_t)plan->n_stages, sizeof *after);
   if (!after) return cv_error_nomem((size_t)plan->n_stages * sizeof *after);
-  double period = plan->bottleneck_us;
+  bool fewer = false;
   for (int from = -1; from < plan->n_stages; from++) {
     double answer = longest(plan, from, false, after);
     for (int e = 0; e < plan->n_edges; e++) {
       cv_plan_edge *edge = &plan->edges[e];
       if (edge->from != from) continue;
-      double held = edge->to < 0 ? answer : after[edge->to], slowest = plan->bottleneck_us;
-      plan->bottleneck_us = period;
-      int wanted = slots_for(plan, edge, held);
-      plan->bottleneck_us = slowest;
+      int wanted = slots_for(plan, edge, edge->to < 0 ? answer : after[edge->to]);
       uint64_t memory = edge->to < 0 ? 0 : in->devices[plan->stages[edge->to].device_index].memory;
-      give_slots(plan, edge, wanted, held, memory);
+      fewer = give_slots(plan, edge, wanted, memory) || fewer;
     }
   }
   plan->latency_us = longest(plan, -1, true, after);
   cv_free(after);
-  return CV_OK;
+  return fewer ? simulate_period(plan) : CV_OK;
 }
 
 /* The k-th stage of a class runs on the class's k-th device. */

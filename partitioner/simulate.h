@@ -29,9 +29,10 @@ typedef struct {
   cv_simulation_lane *lanes; /* [n_stages] */
 } cv_simulation_result;
 
-/* Runs it. Wires of a stage are serial, one for what comes in and one for what goes out, as the
- * planner counts them; a transfer occupies both. CV_FAILED, naming who waits for whom, if the
- * pipeline stops before the end. */
+/* Runs it. A stage, and the gateway, has one wire for what comes in and one for what goes out, each
+ * serial, as the planner counts them: the oldest send takes the sender's, and the receiver's from
+ * then on as soon as that is free. A grant takes the edge's latency. CV_FAILED, naming who waits
+ * for whom, if the pipeline stops before the end. */
 CV_NODISCARD cv_status cv_simulate(const cv_simulation *simulation,
                                    cv_simulation_result *out_result);
 /* The simulation of a plan, borrowing its edges; `compute_us` has room for n_stages. */

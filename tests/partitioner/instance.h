@@ -232,7 +232,7 @@ static void try_all(const cv_plan_input *in, split *s, unsigned used, double *be
 }
 
 /* The smallest bottleneck of all splits; INFINITY: there is none. */
-static double brute_force(const cv_plan_input *in) {
+static inline double brute_force(const cv_plan_input *in) {
   split s = {0};
   double best = INFINITY;
   try_all(in, &s, 0, &best);
