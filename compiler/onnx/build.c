@@ -7,6 +7,12 @@ const cv_type *cv_ty(const cv_graph *g, cv_val v) {
   return v >= CV_ABSENT ? &none : cv_type_of(g, v);
 }
 
+cv_val cv_truth(cv_graph *g, bool value) {
+  static const int64_t none[1];
+  uint8_t byte = value;
+  return cv_graph_const(g, CV_BOOL, 0, none, &byte);
+}
+
 cv_val cv_widen(cv_graph *g, cv_val x) {
   cv_dtype dtype = cv_dt(g, x);
   return dtype == CV_F16 || dtype == CV_BF16 ? cv_cast(g, x, CV_F32) : x;

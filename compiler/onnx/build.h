@@ -75,6 +75,8 @@ static inline cv_val cv_mul_num(cv_graph *g, cv_val a, double b) {
 }
 static inline cv_val cv_square(cv_graph *g, cv_val a) { return cv_mul(g, a, a); }
 
+/* A bool scalar constant. */
+cv_val cv_truth(cv_graph *g, bool value);
 /* f16 and bf16 as f32, so that a composite rounds once; others as they are. */
 cv_val cv_widen(cv_graph *g, cv_val x);
 /* log(1 + x), right for small x. */

@@ -78,6 +78,18 @@ void cv_on_subgraph(cv_on *n, const char *attr, const cv_val *args, uint32_t n_a
                     uint32_t n_outs);
 /* Numbers of inputs and outputs of a subgraph attribute; false if there is none. */
 bool cv_on_subgraph_size(cv_on *n, const char *attr, uint32_t *out_ins, uint32_t *out_outs);
+
+/* A loop: `build` makes the body in the graph's current block from params (iteration, condition,
+ * carried..) and fills results (condition, carried.., stacked items..). */
+typedef struct {
+  cv_val trips, condition; /* i64 and bool scalars */
+  uint32_t carried, stacked;
+  const cv_val *init; /* of what is carried */
+  int64_t max;        /* more iterations are an error */
+  void (*build)(cv_on *n, void *context, const cv_val *params, cv_val *results);
+} cv_on_loop_spec;
+/* The loop's node (outs: carried.., stacked..), or NULL where the import failed. */
+cv_node *cv_on_loop(cv_on *n, const cv_on_loop_spec *spec, void *context);
 /* A tensor attribute as constant; CV_ABSENT if absent. */
 cv_val cv_on_tensor(cv_on *n, const char *name);
 /* A fresh symbol, its name made from the node's label. */
