@@ -61,8 +61,9 @@ void cv_transport_close(cv_transport *transport);
  * too small. */
 CV_NODISCARD cv_status cv_transport_address(const cv_transport *transport, void *buffer, size_t cap,
                                             size_t *out_size);
-/* Whether this row can reach the published address: CV_OK; CV_UNSUPPORTED (another row, another
- * host, damaged); CV_VERSION (names both versions); CV_PEER_LOST. Does not block. */
+/* Whether this row can reach the published address: CV_OK; CV_UNSUPPORTED (another row, damaged);
+ * CV_VERSION (names both versions); CV_PEER_LOST (nobody is there: for shm a dead peer or another
+ * host). Does not block; ucx looks at the address alone. */
 CV_NODISCARD cv_status cv_transport_reach(cv_transport *transport, const void *address,
                                           size_t size);
 
