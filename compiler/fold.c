@@ -72,6 +72,26 @@ static bool const_tensor(const cv_graph *graph, cv_val v, cv_tensor *out_tensor)
   return true;
 }
 
+/* The constant that v is or is a broadcast of; CV_POISON if it is neither. */
+static cv_val const_of(const cv_graph *graph, cv_val v) {
+  const cv_value_info *info = cv_value_of(graph, v);
+  if (info->def && info->def->op == CV_OP_broadcast) {
+    v = info->def->ins[0];
+    info = cv_value_of(graph, v);
+  }
+  return info->is_const && info->data.data ? v : CV_POISON;
+}
+
+static bool interpret(cv_graph *graph, const cv_node *node, cv_tensor *outs);
+
+/* An operand: a constant, or a broadcast of one, expanded. */
+static bool operand_tensor(cv_graph *graph, cv_val v, cv_tensor *out_tensor) {
+  const cv_node *def = cv_value_of(graph, v)->def;
+  if (!def) return const_tensor(graph, v, out_tensor);
+  *out_tensor = (cv_tensor){0};
+  return shapes_const(graph, def) && interpret(graph, def, out_tensor);
+}
+
 /* Runs the node on constants; true and the outputs (owned) if that worked. */
 static bool interpret(cv_graph *graph, const cv_node *node, cv_tensor *outs) {
   cv_tensor *ins = cv_alloc_or_die((size_t)node->n_ins + 1, sizeof *ins);
@@ -80,7 +100,7 @@ static bool interpret(cv_graph *graph, const cv_node *node, cv_tensor *outs) {
   for (size_t s = 0; s < n_symbols; s++) symbols[s] = CV_UNBOUND;
   bool good = true;
   for (uint32_t i = 0; i < node->n_ins && good; i++)
-    good = const_tensor(graph, node->ins[i], &ins[i]);
+    good = operand_tensor(graph, node->ins[i], &ins[i]);
   if (good) good = cv_node_interpret(graph, node, ins, symbols, outs) == CV_OK;
   for (uint32_t i = 0; i < node->n_ins; i++) cv_tensor_deinit(&ins[i]);
   cv_free(ins);
@@ -164,9 +184,9 @@ static bool work_fits(const cv_graph *graph, const cv_node *node, uint64_t out_c
 static bool size_fits(const cv_graph *graph, const cv_node *node) {
   uint64_t in_bytes = 0, out_bytes = 0, count, bytes, out_count = 0;
   for (uint32_t i = 0; i < node->n_ins; i++) {
-    const cv_value_info *info = cv_value_of(graph, node->ins[i]);
-    if (!info->is_const || !info->data.data) return false;
-    in_bytes += info->data.bytes;
+    cv_val source = const_of(graph, node->ins[i]);
+    if (source == CV_POISON) return false;
+    in_bytes += cv_value_of(graph, source)->data.bytes;
   }
   for (uint32_t i = 0; i < node->n_outs; i++) {
     if (!cv_type_bytes(graph, cv_type_of(graph, node->outs[i]), &count, &bytes)) return false;
@@ -193,6 +213,13 @@ static bool fold_all(cv_rewriter *rewriter, cv_node *node) {
   return good;
 }
 
+/* Symbols that turned out to be constants. */
+typedef struct {
+  cv_expr *map; /* by symbol; CV_EXPR_NONE: not known */
+  cv_sym n;
+  bool any;
+} bindings;
+
 /* A join whose guard is known is one of its branches. */
 static bool fold_join(cv_rewriter *rewriter, const cv_node *node) {
   const cv_attr *guard = cv_node_attr(node, CV_ATTR_GUARD);
@@ -202,8 +229,30 @@ static bool fold_join(cv_rewriter *rewriter, const cv_node *node) {
   return true;
 }
 
+/* A bind of a constant: the symbols are its elements from now on. True if the node is to go. */
+static bool fold_bind(cv_rewriter *rewriter, const cv_node *node) {
+  cv_graph *graph = rewriter->graph;
+  bindings *found = rewriter->context;
+  const cv_attr *symbols = cv_node_attr(node, CV_ATTR_EXPRS);
+  uint64_t n;
+  const int64_t *values = cv_graph_ints(graph, node->ins[0], &n);
+  if (!values || n < symbols->count) return false;
+  for (uint32_t i = 0; i < symbols->count; i++) {
+    cv_sym sym;
+    if (!cv_expr_is_symbol(graph->exprs, symbols->exprs[i], &sym) || sym >= found->n) return false;
+  }
+  for (uint32_t i = 0; i < symbols->count; i++) {
+    cv_sym sym;
+    if (!cv_expr_is_symbol(graph->exprs, symbols->exprs[i], &sym)) continue;
+    found->map[sym] = cv_expr_const(graph->exprs, values[i]);
+    found->any = true;
+  }
+  return true;
+}
+
 static bool visit(cv_rewriter *rewriter, cv_node *node) {
   cv_graph *graph = rewriter->graph;
+  if (node->op == CV_OP_bind) return fold_bind(rewriter, node);
   cv_op_class class = cv_class_of(node);
   if (node->op == CV_OP_join) return fold_join(rewriter, node);
   if (class == CV_CLASS_BIND || class == CV_CLASS_CONTROL || node->op == CV_OP_random) return false;
@@ -220,5 +269,14 @@ static bool visit(cv_rewriter *rewriter, cv_node *node) {
 
 void cv_pass_fold(cv_graph *graph, const cv_pass_options *options) {
   (void)options;
-  cv_rewrite(graph, visit, NULL);
+  bool changed = true;
+  while (changed && graph->status == CV_OK) { /* again while a symbol became known */
+    bindings found = {.n = cv_exprs_symbols(graph->exprs)};
+    found.map = cv_alloc_or_die((size_t)found.n + 1, sizeof *found.map);
+    for (cv_sym s = 0; s < found.n; s++) found.map[s] = CV_EXPR_NONE;
+    cv_rewrite(graph, visit, &found);
+    if (found.any) cv_graph_substitute(graph, found.map);
+    changed = found.any;
+    cv_free(found.map);
+  }
 }

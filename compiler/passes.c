@@ -7,9 +7,10 @@
 #include "compiler/passes_internal.h"
 
 static const cv_pass passes[] = {
+    {"unify", cv_pass_unify, "dims that were assumed equal become one symbol"},
+    {"fold", cv_pass_fold, "constants are computed, conditions too"},
     {"flatten-if", cv_pass_flatten_if, "Ifs become guarded nodes and joins"},
     {"unroll", cv_pass_unroll, "loops of few known trips become straight code"},
-    {"fold", cv_pass_fold, "constants are computed"},
     {"simplify", cv_pass_simplify, "algebra and movement rules; folds as it goes"},
     {"cse", cv_pass_cse, "equal nodes and constants become one"},
     {"dce", cv_pass_dce, "what nothing reads goes"},

@@ -53,6 +53,9 @@ void cv_rewrite_inline(cv_rewriter *rewriter, cv_block *from);
 /* Types. */
 bool cv_dims_same(int rank, const cv_expr *a, const cv_expr *b);
 bool cv_type_same(const cv_type *a, const cv_type *b);
+/* Pairs up dims of equal products: the next run of dims of `a` from i0 and of `b` from j0. */
+bool cv_dims_match(const cv_graph *graph, int rank_a, const cv_expr *a, int i0, int rank_b,
+                   const cv_expr *b, int j0, int *out_i1, int *out_j1);
 /* Elements as an expression. */
 cv_expr cv_type_count(cv_graph *graph, const cv_type *type);
 /* Bytes of a type of constant dims; false if a dim is symbolic or the product overflows. */
@@ -64,6 +67,7 @@ void cv_node_exprs(const cv_graph *graph, const cv_node *node,
                    void (*see)(void *context, cv_expr e), void *context);
 
 /* The passes, in files of their names. */
+void cv_pass_unify(cv_graph *graph, const cv_pass_options *options);
 void cv_pass_flatten_if(cv_graph *graph, const cv_pass_options *options);
 void cv_pass_unroll(cv_graph *graph, const cv_pass_options *options);
 void cv_pass_fold(cv_graph *graph, const cv_pass_options *options);

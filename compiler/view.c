@@ -47,24 +47,6 @@ static void reshape_block(const cv_graph *graph, const view *from, int o0, int o
   }
 }
 
-/* The least numbers of further dims of both with equal products; false at the end or if unknown. */
-static bool next_block(const cv_graph *graph, const view *from, int o0, const view *to, int n0,
-                       int *out_o1, int *out_n1) {
-  for (int total = 2; total <= from->rank - o0 + to->rank - n0; total++)
-    for (int i = 1; i < total; i++) {
-      int j = total - i;
-      if (o0 + i > from->rank || n0 + j > to->rank) continue;
-      cv_expr a = cv_expr_const(graph->exprs, 1), b = a;
-      for (int d = 0; d < i; d++) a = cv_expr_mul(graph->exprs, a, from->dims[o0 + d]);
-      for (int d = 0; d < j; d++) b = cv_expr_mul(graph->exprs, b, to->dims[n0 + d]);
-      if (a != b) continue;
-      *out_o1 = o0 + i;
-      *out_n1 = n0 + j;
-      return true;
-    }
-  return false;
-}
-
 static void drop_ones(const cv_graph *graph, view *v) {
   int kept = 0;
   for (int d = 0; d < v->rank; d++) {
@@ -85,7 +67,7 @@ static void view_reshape(cv_graph *graph, view *v, const cv_type *type) {
     int o1 = o, n1 = n;
     if (is_one(graph, to.dims[n])) {
       n1 = n + 1;
-    } else if (!next_block(graph, &from, o, &to, n, &o1, &n1)) {
+    } else if (!cv_dims_match(graph, from.rank, from.dims, o, to.rank, to.dims, n, &o1, &n1)) {
       o1 = from.rank; /* cannot tell: the rest has no strides */
       for (; n < to.rank; n++) to.computed[n] = true, to.strides[n] = CV_EXPR_NONE;
       break;
