@@ -64,7 +64,7 @@ uint64_t cv_executor_progress(const cv_executor *executor);
 
 /* Takes trace events of all threads; returns how many (0: none left). One caller at a time. */
 size_t cv_executor_trace(cv_executor *executor, cv_trace_event *out_events, size_t cap);
-uint64_t cv_executor_trace_dropped(const cv_executor *executor);
+uint64_t cv_executor_trace_dropped(cv_executor *executor);
 
 /* ---- stages ---- */
 
