@@ -11,20 +11,30 @@ typedef struct {
 } op_case;
 
 #define F2(a, b) "%a: f32[2] = const {" a "}\n%b: f32[2] = const {" b "}\n"
-#define UNARY(op, in, out) {"%x: f32[3] = const {" in "}\n%y: f32[3] = " op "(%x)\n", "%y", "f32[3]: " out}
+#define UNARY(op, in, out) \
+  { "%x: f32[3] = const {" in "}\n%y: f32[3] = " op "(%x)\n", "%y", "f32[3]: " out }
 #define UNARY_INT(op, in, out) \
-  {"%x: i8[3] = const {" in "}\n%y: i8[3] = " op "(%x)\n", "%y", "i8[3]: " out}
-#define BINARY(op, a, b, out)                                                                   \
-  {"%a: f32[3] = const {" a "}\n%b: f32[3] = const {" b "}\n%y: f32[3] = " op "(%a, %b)\n", "%y", \
-   "f32[3]: " out}
-#define BINARY_INT(t, op, a, b, out)                                                          \
-  {"%a: " t "[3] = const {" a "}\n%b: " t "[3] = const {" b "}\n%y: " t "[3] = " op "(%a, %b)\n", \
-   "%y", t "[3]: " out}
-#define COMPARE(t, op, a, b, out)                                                              \
-  {"%a: " t "[3] = const {" a "}\n%b: " t "[3] = const {" b "}\n%y: bool[3] = " op "(%a, %b)\n", \
-   "%y", "bool[3]: " out}
-#define CAST(from, in, to, out)                                                                   \
-  {"%x: " from "[3] = const {" in "}\n%y: " to "[3] = cast(%x) {to=" to "}\n", "%y", to "[3]: " out}
+  { "%x: i8[3] = const {" in "}\n%y: i8[3] = " op "(%x)\n", "%y", "i8[3]: " out }
+#define BINARY(op, a, b, out)                                                                      \
+  {                                                                                                \
+    "%a: f32[3] = const {" a "}\n%b: f32[3] = const {" b "}\n%y: f32[3] = " op "(%a, %b)\n", "%y", \
+        "f32[3]: " out                                                                             \
+  }
+#define BINARY_INT(t, op, a, b, out)                                                               \
+  {                                                                                                \
+    "%a: " t "[3] = const {" a "}\n%b: " t "[3] = const {" b "}\n%y: " t "[3] = " op "(%a, %b)\n", \
+        "%y", t "[3]: " out                                                                        \
+  }
+#define COMPARE(t, op, a, b, out)                                                                 \
+  {                                                                                               \
+    "%a: " t "[3] = const {" a "}\n%b: " t "[3] = const {" b "}\n%y: bool[3] = " op "(%a, %b)\n", \
+        "%y", "bool[3]: " out                                                                     \
+  }
+#define CAST(from, in, to, out)                                                       \
+  {                                                                                   \
+    "%x: " from "[3] = const {" in "}\n%y: " to "[3] = cast(%x) {to=" to "}\n", "%y", \
+        to "[3]: " out                                                                \
+  }
 #define X23 "%x: f32[2,3] = const {1, 2, 3, 4, 5, 6}\n"
 #define I23 "%x: i32[2,3] = const {3, -1, 4, 1, -5, 9}\n"
 
@@ -79,7 +89,8 @@ static const op_case op_cases[] = {
     BINARY("div", "1, 1, -1", "4, 0, 0", "0.25 inf -inf"),
     BINARY_INT("i32", "div", "7, -7, 5", "2, 2, 0", "3 -3 0"),
     BINARY_INT("i8", "div", "-128, -128, 1", "-1, 3, -1", "-128 -42 -1"),
-    BINARY_INT("i64", "div", "-9223372036854775808, 9, 1", "-1, -2, 1", "-9223372036854775808 -4 1"),
+    BINARY_INT("i64", "div", "-9223372036854775808, 9, 1", "-1, -2, 1",
+               "-9223372036854775808 -4 1"),
     BINARY_INT("u64", "div", "18446744073709551615, 9, 1", "2, 2, 0", "9223372036854775807 4 0"),
     BINARY("rem", "7, -7, 5.5", "3, 3, 2", "1 -1 1.5"),
     BINARY_INT("i32", "rem", "7, -7, 5", "3, 3, 0", "1 -1 0"),
@@ -147,12 +158,12 @@ static const op_case op_cases[] = {
      "%c: u8[] = reduce(%i) {axes=[0], kind=\"min\"}\n",
      "%a, %b, %c", "f32[1]: -inf; f32[1]: 1; u8[]: 255"},
     {I23 "%y: i64[2] = arg(%x) {axis=1, kind=\"max\", last=0}\n"
-     "%z: i64[3] = arg(%x) {axis=0, kind=\"min\", last=1}\n",
+         "%z: i64[3] = arg(%x) {axis=0, kind=\"min\", last=1}\n",
      "%y, %z", "i64[2]: 2 2; i64[3]: 1 1 0"},
     {"%x: i8[3] = const {1, 1, 0}\n%y: i64[] = arg(%x) {axis=0, kind=\"max\", last=1}\n", "%y",
      "i64[]: 1"},
     {X23 "%y: f32[2,3] = scan(%x) {axis=1, kind=\"sum\", exclusive=0, reverse=0}\n"
-     "%z: f32[2,3] = scan(%x) {axis=1, kind=\"prod\", exclusive=1, reverse=1}\n",
+         "%z: f32[2,3] = scan(%x) {axis=1, kind=\"prod\", exclusive=1, reverse=1}\n",
      "%y, %z", "f32[2,3]: 1 3 6 4 9 15; f32[2,3]: 6 3 1 30 6 1"},
     /* CONTRACT */
     {X23 "%w: f32[3,1] = const {1, 0, -1}\n%y: f32[2,1] = matmul(%x, %w) {to=f32}\n", "%y",
@@ -186,8 +197,8 @@ static const op_case op_cases[] = {
      "%y", "i64[1,1,1,1]: 2"},
     /* ROUTINE */
     {X23 "%i: i64[2,1] = const {1, 1}\n%u: f32[2,3] = const {1, 1, 1, 2, 2, 2}\n"
-     "%y: f32[2,3] = scatter_nd(%x, %i, %u) {kind=\"add\"}\n"
-     "%z: f32[2,3] = scatter_nd(%x, %i, %u) {kind=\"set\"}\n",
+         "%y: f32[2,3] = scatter_nd(%x, %i, %u) {kind=\"add\"}\n"
+         "%z: f32[2,3] = scatter_nd(%x, %i, %u) {kind=\"set\"}\n",
      "%y, %z", "f32[2,3]: 1 2 3 7 8 9; f32[2,3]: 1 2 3 2 2 2"},
     {"%x: i32[3] = const {5, 6, 7}\n%i: i32[3,1] = const {0, -1, 0}\n%u: i32[3] = const {2, 3, 9}\n"
      "%y: i32[3] = scatter_nd(%x, %i, %u) {kind=\"mul\"}\n"
@@ -227,7 +238,8 @@ static const op_case op_cases[] = {
      "block (%p: f32[2]) {\n%q: f32[2] = neg(%p)\n} -> (%q)\n"
      "block (%r: f32[2]) {\n%s: f32[2] = add(%r, %x)\n} -> (%s)\n]\n",
      "%y", "f32[2]: 2 4"},
-    {"%n: i64[] = const {4}\n%c: bool[] = const {1}\n%x: i64[] = const {1}\n%two: i64[] = const {2}\n"
+    {"%n: i64[] = const {4}\n%c: bool[] = const {1}\n%x: i64[] = const {1}\n%two: i64[] = const "
+     "{2}\n"
      "%y: i64[], %z: i64[trips] = loop(%n, %c, %x, %two) {symbol=trips, max=10} [\n"
      "block (%i: i64[], %go: bool[], %v: i64[], %t: i64[]) {\n"
      "%w: i64[] = mul(%v, %t)\n%limit: i64[] = const {8}\n%more: bool[] = lt(%w, %limit)\n"

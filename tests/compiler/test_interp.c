@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "compiler/graph.h"
-#include "op_cases.h"
+#include "tests/compiler/op_cases.h"
 #include "runtime/half.h"
 
 static cv_graph *parse(const char *text) {

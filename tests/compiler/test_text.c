@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "compiler/graph.h"
-#include "op_cases.h"
+#include "tests/compiler/op_cases.h"
 
 static cv_graph *parse_with(const char *text, cv_const_find find, void *context) {
   cv_graph *graph = NULL;
