@@ -316,3 +316,42 @@ cv_status cv_plan_program_predict(const cv_program *program, const cv_plan_reque
   cv_arena_deinit(&b.arena);
   return status;
 }
+
+cv_status cv_plan_to_json(const cv_plan *plan, cv_plan_json *out_json) {
+  *out_json = (cv_plan_json){.micro_batch = plan->micro_batch,
+                             .threads = plan->threads,
+                             .rate = plan->rate,
+                             .latency_us = plan->latency_us,
+                             .bottleneck_us = plan->bottleneck_us,
+                             .bound_us = plan->bound_us};
+  cv_status status = CV_OK;
+  size_t count = (size_t)plan->n_stages;
+  out_json->artifact = plan->artifact ? cv_strdup(plan->artifact) : NULL;
+  out_json->reason = plan->reason ? cv_strdup(plan->reason) : NULL;
+  out_json->stages = cv_alloc(count, sizeof *out_json->stages);
+  if (!out_json->stages || (plan->artifact && !out_json->artifact) ||
+      (plan->reason && !out_json->reason)) {
+    status = cv_error_nomem(count * sizeof *out_json->stages);
+    goto out;
+  }
+  out_json->n_stages = (uint32_t)count;
+  for (size_t i = 0; i < count; i++) {
+    const cv_plan_stage *from = &plan->stages[i];
+    cv_plan_json_stage *to = &out_json->stages[i];
+    *to = (cv_plan_json_stage){.first = (uint32_t)from->first,
+                               .last = (uint32_t)from->last,
+                               .n_devices = 1,
+                               .predicted_us = from->us};
+    to->devices = cv_alloc(1, sizeof *to->devices);
+    to->weights = cv_alloc(1, sizeof *to->weights);
+    if (to->devices) to->devices[0] = cv_strdup(from->device);
+    if (to->weights) to->weights[0] = 1;
+    if (!to->devices || !to->devices[0] || !to->weights) {
+      status = cv_error_nomem(sizeof *to);
+      goto out;
+    }
+  }
+out:
+  if (status != CV_OK) cv_plan_json_deinit(out_json);
+  return status;
+}

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "coordinator/profile.h"
 #include "partitioner/partitioner.h"
+#include "runtime/plan_json.h"
 #include "runtime/program.h"
 
 typedef struct {
@@ -36,5 +37,8 @@ CV_NODISCARD cv_status cv_plan_program_predict(const cv_program *program,
                                                const cv_plan_request *request, int n_stages,
                                                const int *cuts, const int *devices,
                                                cv_plan *out_plan);
+
+/* The plan in the form that files have; owned by the caller (cv_plan_json_deinit). CV_NOMEM. */
+CV_NODISCARD cv_status cv_plan_to_json(const cv_plan *plan, cv_plan_json *out_json);
 
 #endif
