@@ -4,7 +4,10 @@
 
 #include "compiler/fuse.h"
 
-enum { INLINE_COUNT = 64 }; /* constants of up to this many elements are literals in the body */
+enum {
+  INLINE_COUNT = 8
+}; /* constants of up to this many elements are literals in the body: more are
+     params, so that kernels that differ in them alone are the same */
 
 typedef struct {
   cv_fusion *fusion;
