@@ -1,0 +1,88 @@
+/* The ledger: which requests are in, which of their items are stamped into which micro-batch, which
+ * results were taken, and whose answer is next. No tensors, no clock, no threads; nothing allocates
+ * after cv_ledger_create. One thread. */
+#ifndef CV_GATEWAY_LEDGER_H
+#define CV_GATEWAY_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "runtime/executor.h" /* cv_epoch */
+
+enum { CV_LEDGER_PARTS = 64 }; /* most requests in one micro-batch */
+
+typedef struct {
+  uint64_t id; /* counts from 0 in order of arrival */
+  uint64_t stream;
+  int64_t items;   /* of its batch */
+  int64_t stamped; /* items that are in micro-batches */
+  uint32_t open;   /* parts under way */
+  bool is_stamped; /* nothing is left to stamp */
+  bool answered;
+  cv_status status; /* of the first part that failed */
+  void *subject;    /* the caller's */
+} cv_ledger_request;
+
+/* Items [first, first + count) of a request. */
+typedef struct {
+  cv_ledger_request *request;
+  int64_t first, count;
+} cv_ledger_part;
+
+/* A micro-batch under way, known by (epoch, seq). */
+typedef struct {
+  bool live;
+  cv_epoch epoch;
+  uint64_t seq;
+  int64_t items; /* of all parts */
+  uint32_t n_parts;
+  cv_ledger_part parts[CV_LEDGER_PARTS];
+} cv_ledger_batch;
+
+/* How requests become micro-batches. */
+typedef struct {
+  bool split;        /* requests may be split and merged; else each is one micro-batch */
+  int64_t max_items; /* of a micro-batch, >= 1 */
+  bool one_by_one;   /* of a stream, a request waits for the answer of the one before (state) */
+  /* Whether two requests may share a micro-batch; NULL: never. */
+  bool (*mergeable)(void *arg, const cv_ledger_request *a, const cv_ledger_request *b);
+  void *arg;
+} cv_ledger_rule;
+
+typedef struct cv_ledger cv_ledger;
+
+/* For so many requests and micro-batches at once. CV_INVALID, CV_NOMEM. */
+CV_NODISCARD cv_status cv_ledger_create(uint32_t requests, uint32_t batches,
+                                        const cv_ledger_rule *rule, cv_ledger **out_ledger);
+void cv_ledger_destroy(cv_ledger *ledger); /* accepts NULL */
+void cv_ledger_set_max_items(cv_ledger *ledger, int64_t max_items);
+
+/* Takes a request in. CV_AGAIN: full until one is answered. */
+CV_NODISCARD cv_status cv_ledger_add(cv_ledger *ledger, uint64_t stream, int64_t items,
+                                     void *subject, cv_ledger_request **out_request);
+/* The next micro-batch, stamped (epoch, seq): the oldest items first. NULL: there is nothing to
+ * stamp, or no room for one more. */
+cv_ledger_batch *cv_ledger_stamp(cv_ledger *ledger, cv_epoch epoch, uint64_t seq);
+/* The micro-batch whose first result this is; NULL: it was taken before, or is unknown: drop it. */
+cv_ledger_batch *cv_ledger_find(cv_ledger *ledger, cv_epoch epoch, uint64_t seq);
+/* Its result is taken (CV_OK), or it failed: then its requests have that status and nothing more
+ * of them is stamped. */
+void cv_ledger_take(cv_ledger *ledger, cv_ledger_batch *batch, cv_status status);
+/* Fails one request; its parts under way are awaited. */
+void cv_ledger_fail(cv_ledger_request *request, cv_status status);
+/* Gives up all micro-batches of an epoch that failed: their requests fail with the status. */
+void cv_ledger_drop(cv_ledger *ledger, cv_epoch epoch, cv_status status);
+/* The next request to answer: done, and the oldest of its stream. NULL: none. Answer it, then call
+ * cv_ledger_answered, and the record is free. */
+cv_ledger_request *cv_ledger_next_answer(cv_ledger *ledger);
+void cv_ledger_answered(cv_ledger *ledger, cv_ledger_request *request);
+
+/* Requests that are not answered. */
+uint32_t cv_ledger_waiting(const cv_ledger *ledger);
+/* Micro-batches of the epoch whose result is not taken. */
+uint32_t cv_ledger_in_flight(const cv_ledger *ledger, cv_epoch epoch);
+/* The oldest request of all that is not answered, or NULL. */
+cv_ledger_request *cv_ledger_oldest(const cv_ledger *ledger);
+
+#endif
