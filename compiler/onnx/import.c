@@ -102,39 +102,71 @@ static void import_graph(cv_importer *im) {
   }
 }
 
-/* Takes the file: it goes with the graph, or is closed on an error. */
-static cv_status import(cv_onnx_file *file, const cv_import_options *options,
-                        cv_graph **out_graph) {
-  static const cv_import_options none;
-  cv_status status = cv_onnx_check_ops(file);
-  if (status != CV_OK) {
-    cv_onnx_file_close(file);
-    return status;
-  }
+/* One try under some choices: the graph, or NULL and its sentence. */
+static cv_graph *try_import(cv_onnx_file *file, const cv_import_options *options,
+                            cv_choices *choices, cv_status *out_status) {
   cv_frame frame = {.opsets = file->model->opset_import, .n_opsets = file->model->n_opset_import};
   cv_scope scope = {0};
   cv_graph *graph = cv_graph_create(NULL);
   cv_importer im = {.graph = graph,
                     .file = file,
-                    .options = options ? options : &none,
+                    .options = options,
+                    .choices = choices,
                     .frame = &frame,
                     .scope = &scope};
-  graph->owner = file;
-  graph->release = release_file;
+  choices->used = 0;
   import_graph(&im);
   cv_map_deinit(&scope.names);
   cv_map_deinit(&im.taken);
-  if (cv_ok(graph)) {
+  *out_status = cv_graph_status(graph);
+  if (*out_status == CV_OK) return graph;
+  cv_graph_destroy(graph);
+  return NULL;
+}
+
+/* Turns the last choice that can be turned: false if all were tried. */
+static bool next_choices(cv_choices *choices) {
+  choices->decided = choices->used;
+  while (choices->decided > 0 && !choices->taken[choices->decided - 1]) choices->decided--;
+  if (choices->decided == 0) return false;
+  choices->taken[choices->decided - 1] = false;
+  return true;
+}
+
+/* Takes the file: it goes with the graph, or is closed on an error. */
+static cv_status import(cv_onnx_file *file, const cv_import_options *options,
+                        cv_graph **out_graph) {
+  static const cv_import_options none;
+  enum { MAX_TRIES = 32 };
+  cv_choices choices = {0};
+  cv_graph *graph = NULL;
+  char *first = NULL; /* the first try's sentence is the one that helps */
+  cv_status status, code = CV_OK;
+  CV_TRY(cv_onnx_check_ops(file));
+  for (int i = 0; i < MAX_TRIES && !graph && (i == 0 || next_choices(&choices)); i++) {
+    graph = try_import(file, options ? options : &none, &choices, &status);
+    if (!graph && !first) {
+      code = status;
+      first = cv_strdup(cv_error_text());
+    }
+  }
+  if (graph) {
     onnx__model_proto__free_unpacked(file->model, NULL);
     file->model = NULL;
+    graph->owner = file;
+    graph->release = release_file;
+    file = NULL;
     *out_graph = graph;
-    return CV_OK;
+    status = CV_OK;
+  } else {
+    status = cv_error(code, "%s", first ? first : "");
+    if (!cv_starts_with(cv_error_text(), file->path)) {
+      status = cv_error_context(status, "%s", file->path);
+    }
   }
-  status = cv_graph_status(graph);
-  if (!cv_starts_with(cv_error_text(), file->path)) {
-    status = cv_error_context(status, "%s", file->path);
-  }
-  cv_graph_destroy(graph);
+out:
+  cv_free(first);
+  cv_onnx_file_close(file);
   return status;
 }
 

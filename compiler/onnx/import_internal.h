@@ -8,7 +8,13 @@
 #include "compiler/onnx/onnx.h"
 #include "compiler/onnx/table.h"
 
-enum { CV_ONNX_MAX_CALLS = 32, CV_ONNX_MAX_NODES = 1 << 21 };
+enum { CV_ONNX_MAX_CALLS = 32, CV_ONNX_MAX_NODES = 1 << 21, CV_ONNX_MAX_CHOICES = 16 };
+
+/* Decisions of cv_on_choose, in the order they come up: those of earlier tries are kept. */
+typedef struct {
+  bool taken[CV_ONNX_MAX_CHOICES];
+  uint32_t decided, used; /* given from the start; come up in this try */
+} cv_choices;
 
 /* Names of values in one graph or function body; a subgraph sees its parents'. */
 typedef struct cv_scope {
@@ -30,6 +36,7 @@ struct cv_importer {
   cv_graph *graph;
   cv_onnx_file *file;
   const cv_import_options *options;
+  cv_choices *choices;
   const cv_frame *frame;
   cv_scope *scope;
   cv_map taken;     /* names of values and symbols given so far */

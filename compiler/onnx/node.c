@@ -241,6 +241,15 @@ cv_val cv_on_tensor(cv_on *n, const char *name) {
   return status == CV_OK ? value : cv_graph_fail(n->g, status, "%s", cv_error_text());
 }
 
+bool cv_on_choose(cv_on *n, bool *out_choice) {
+  cv_choices *choices = n->importer->choices;
+  *out_choice = true;
+  if (choices->used == CV_ONNX_MAX_CHOICES) return false;
+  if (choices->used == choices->decided) choices->taken[choices->decided++] = true;
+  *out_choice = choices->taken[choices->used++];
+  return true;
+}
+
 cv_expr cv_on_symbol(cv_on *n, const char *what, int64_t lo, int64_t hi) {
   n->importer->symbols++;
   const char *name = cv_arena_format(&n->g->arena, "%s.%s.%llu", n->label, what,

@@ -9,13 +9,19 @@ typedef struct {
   cv_val *results;
 } branch;
 
-static branch build_branch(cv_on *n, const char *attr) {
+/* `taken` is non-zero where the branch runs: what its builders assume holds only there. */
+static branch build_branch(cv_on *n, const char *attr, cv_expr taken) {
   cv_graph *g = n->g;
   cv_block *outer = g->at;
+  size_t assumed = g->equalities.len;
   branch b = {cv_block_create(g, outer), cv_arena_array(&g->arena, cv_val, n->n_out + 1)};
   g->at = b.block;
   cv_on_subgraph(n, attr, NULL, 0, b.results, n->n_out);
   g->at = outer;
+  for (; assumed < g->equalities.len; assumed++) {
+    cv_equality *equality = &g->equalities.data[assumed];
+    equality->guard = e_mul(g, equality->guard, taken);
+  }
   for (uint32_t i = 0; i < n->n_out && cv_ok(g); i++) {
     if (!cv_vec_push(&b.block->results, b.results[i])) {
       cv_graph_fail(g, CV_NOMEM, "out of memory for a branch");
@@ -25,24 +31,37 @@ static branch build_branch(cv_on *n, const char *attr) {
 }
 
 /* What both branches' results have in common: a dim in which they differ is chosen by the
- * condition. */
-static bool join_types(cv_on *n, cv_expr taken, cv_val a, cv_val b, cv_type *out) {
-  cv_graph *g = n->g;
+ * condition. False where they have not one dtype and one number of dims. */
+static bool join_types(cv_graph *g, cv_expr taken, cv_val a, cv_val b, cv_type *out) {
   const cv_type ta = *cv_ty(g, a), tb = *cv_ty(g, b);
-  if (ta.dtype != tb.dtype || ta.rank != tb.rank) {
-    cv_on_fail(
-        n, CV_UNSUPPORTED,
-        "its branches give %s and %s: one number of dims is needed, or a condition known when "
-        "compiling (--bind of the input it hangs on)",
-        cv_type_text(g, &ta), cv_type_text(g, &tb));
-    return false;
-  }
   *out = ta;
+  if (ta.dtype != tb.dtype || ta.rank != tb.rank) return false;
   for (int i = 0; i < ta.rank; i++) {
     if (ta.dims[i] == tb.dims[i]) continue;
     out->dims[i] = cv_expr_select(g->exprs, taken, ta.dims[i], tb.dims[i]);
   }
   return true;
+}
+
+/* Branches of unlike dims, as exporters write a Squeeze that depends on a dim: the graph can be
+ * only one of them. One is chosen, the other is tried if the import fails later, and a request for
+ * which the condition is not as chosen is refused. */
+static void choose(cv_on *n, cv_expr taken, cv_val a, cv_val b) {
+  cv_graph *g = n->g;
+  bool then;
+  const cv_type ta = *cv_ty(g, a), tb = *cv_ty(g, b);
+  if (!cv_on_choose(n, &then)) {
+    cv_on_fail(
+        n, CV_UNSUPPORTED,
+        "its branches give %s and %s: one number of dims is needed, or a condition known when "
+        "compiling (--bind or --dim of the input it hangs on)",
+        cv_type_text(g, &ta), cv_type_text(g, &tb));
+    return;
+  }
+  if (!cv_graph_assume_equal(g, cv_expr_eq(g->exprs, taken, e_const(g, 0)), e_const(g, !then))) {
+    return;
+  }
+  cv_on_subgraph(n, then ? "then_branch" : "else_branch", NULL, 0, n->out, n->n_out);
 }
 
 void cv_import_if(cv_on *n) {
@@ -56,11 +75,16 @@ void cv_import_if(cv_on *n) {
     cv_on_subgraph(n, known ? "then_branch" : "else_branch", NULL, 0, n->out, n->n_out);
     return;
   }
-  branch a = build_branch(n, "then_branch"), b = build_branch(n, "else_branch");
+  size_t assumed = g->equalities.len;
+  branch a = build_branch(n, "then_branch", taken[0]);
+  branch b = build_branch(n, "else_branch", e_sub(g, e_const(g, 1), taken[0]));
   cv_block *blocks[2] = {a.block, b.block};
   cv_type *types = cv_arena_array(&g->arena, cv_type, n->n_out + 1);
   for (uint32_t i = 0; i < n->n_out && cv_ok(g); i++) {
-    if (!join_types(n, taken[0], a.results[i], b.results[i], &types[i])) return;
+    if (join_types(g, taken[0], a.results[i], b.results[i], &types[i])) continue;
+    g->equalities.len = assumed; /* the blocks are dropped */
+    choose(n, taken[0], a.results[i], b.results[i]);
+    return;
   }
   if (!cv_ok(g)) return;
   cv_node *node = cv_build_control(g, CV_OP_if, &cond, 1, NULL, 0, blocks, 2, types, n->n_out);

@@ -179,6 +179,14 @@ void cv_import_concat(cv_on *n) {
   cv_graph *g = n->g;
   int rank = cv_rank(g, cv_on_in(n, 0));
   int axis = cv_on_axis(n, cv_on_int(n, "axis", 0), rank);
+  for (uint32_t i = 1; i < n->n_in && cv_ok(g); i++) {
+    const cv_type type = *cv_ty(g, n->in[i]);
+    cv_expr dims[CV_MAX_RANK];
+    for (int k = 0; k < rank; k++) {
+      dims[k] = k == axis && k < type.rank ? type.dims[k] : cv_dim(g, n->in[0], k);
+    }
+    n->in[i] = cv_assume_dims(g, n->in[i], dims, rank);
+  }
   cv_on_set(n, 0, cv_concat(g, n->in, n->n_in, axis));
 }
 
