@@ -273,7 +273,7 @@ static cv_status build(builder *b) {
 static cv_status add_origin(const builder *b, cv_plan *plan) {
   char *reason = cv_format(
       "%s%s", plan->reason ? plan->reason : "",
-      b->estimated ? " Step times are estimated by a roofline; cuvil profile measures them." : "");
+      b->estimated ? "; step times are estimated by a roofline; cuvil profile measures them" : "");
   if (!reason) {
     cv_plan_deinit(plan);
     return cv_error_nomem(1);
