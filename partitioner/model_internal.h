@@ -92,6 +92,8 @@ typedef struct {
   int class_, before, place, a, b;
 } cv_model_stage;
 double cv_model_floor(const cv_model *model, const cv_model_stage *stage, bool open);
+/* Bytes of weights and buffers of atoms [a, b) on the class; grows with the stage at both ends. */
+uint64_t cv_model_hold(const cv_model *model, int class_, int a, int b);
 /* Bytes of memory the stage needs at least. */
 uint64_t cv_model_memory(const cv_model *model, const cv_model_stage *stage);
 double cv_model_compute(const cv_model *model, int class_, int a, int b);

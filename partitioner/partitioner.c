@@ -61,7 +61,7 @@ static cv_status minimise(attempt *t, int min_stages, int max_stages) {
   cv_search_answer answer;
   cv_status status = ask(t, min_stages, max_stages, INFINITY, &answer);
   if (status != CV_OK || t->best.n == 0) return status;
-  double low = cv_search_floor(t->search, max_stages), limit = low;
+  double low = cv_search_floor(t->search, max_stages, t->best.bottleneck), limit = low;
   double step = (low > 0 ? low : t->best.bottleneck) * FIRST_STEP;
   t->proved = low;
   bool climbing = true;
@@ -313,7 +313,8 @@ static cv_status solve_two_orders(const cv_plan_input *in, cv_plan *plan) {
   bool use_given =
       !sorted.search || (given.search && given.best.bottleneck <= sorted.best.bottleneck);
   attempt *best = use_given ? &given : &sorted;
-  best->proved = cv_search_floor(best->search, in->stages ? in->stages : in->n_devices);
+  int most = in->stages ? in->stages : in->n_devices;
+  best->proved = cv_search_floor(best->search, most, best->best.bottleneck);
   CV_TRY(finish(best->model->input, best, false, plan));
   for (int j = 0; !use_given && j < plan->n_stages; j++)
     plan->stages[j].device_index = order[plan->stages[j].device_index];

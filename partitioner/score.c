@@ -30,8 +30,8 @@ double cv_model_compute(const cv_model *model, int c, int a, int b) {
   return fmax(time, fmax(pace, class_->device->pace_us));
 }
 
-static uint64_t weights_and_buffers(const cv_model *model, const cv_model_class *class_, int a,
-                                    int b) {
+uint64_t cv_model_hold(const cv_model *model, int c, int a, int b) {
+  const cv_model_class *class_ = &model->classes[c];
   uint64_t bytes =
       class_->weight_sum[b] - class_->weight_sum[a] + entering(class_->weight_shared, a, b);
   if (!model->buffer_max) return bytes;
@@ -43,8 +43,7 @@ static uint64_t weights_and_buffers(const cv_model *model, const cv_model_class 
 static uint64_t slots_for(int jump) { return 2 * (uint64_t)jump + 1; }
 
 uint64_t cv_model_memory(const cv_model *model, const cv_model_stage *s) {
-  const cv_model_class *class_ = &model->classes[s->class_];
-  return weights_and_buffers(model, class_, s->a, s->b) +
+  return cv_model_hold(model, s->class_, s->a, s->b) +
          slots_for(s->place + 1) * entering(&model->in_gateway, s->a, s->b) +
          slots_for(1) * entering(&model->in_stage, s->a, s->b) +
          (uint64_t)model->out_buffers * leaving(&model->out_all, s->a, s->b);
@@ -52,8 +51,7 @@ uint64_t cv_model_memory(const cv_model *model, const cv_model_stage *s) {
 
 /* The same without what does not grow with b. */
 static uint64_t open_memory(const cv_model *model, const cv_model_stage *s) {
-  const cv_model_class *class_ = &model->classes[s->class_];
-  return weights_and_buffers(model, class_, s->a, s->b) +
+  return cv_model_hold(model, s->class_, s->a, s->b) +
          slots_for(s->place + 1) * entering(&model->in_gateway, s->a, s->b) +
          slots_for(1) * entering(&model->in_stage, s->a, s->b);
 }
@@ -145,8 +143,8 @@ static bool add_stage(const cv_model *model, const cv_path_stage *path, int j, u
   stage->first = model->cut[a];
   stage->last = model->cut[b] - 1;
   stage->compute_us = cv_model_compute(model, c, a, b);
-  stage->memory_bytes = weights_and_buffers(model, &model->classes[c], a, b) +
-                        (uint64_t)model->out_buffers * leaving(&model->out_all, a, b);
+  stage->memory_bytes =
+      cv_model_hold(model, c, a, b) + (uint64_t)model->out_buffers * leaving(&model->out_all, a, b);
   bool any = false;
   for (int i = 0; i <= j; i++) {
     if (!row[i] && (any || i < j)) continue;

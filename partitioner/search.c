@@ -12,9 +12,6 @@
 
 enum { MAX_STATES = 1 << 21, MAX_SETS = 1 << 16 };
 
-/* Relative room for rounding in comparisons that prune. */
-static const double ROUNDING = 1e-11;
-
 static cv_status count_states(cv_search *q) {
   const cv_model *model = q->model;
   int devices = model->input->n_devices;
@@ -37,59 +34,6 @@ static cv_status count_states(cv_search *q) {
   return CV_OK;
 }
 
-static double measure_of(const cv_model *model, int c, int position) {
-  const cv_model_class *class_ = &model->classes[c];
-  double pace = class_->device->pace_us_per_step;
-  if (pace * model->cut[model->n_atoms] > class_->time[model->n_atoms])
-    return pace * model->cut[position];
-  return class_->time[position];
-}
-
-static bool same_measure(const cv_model *model, int a, int b) {
-  int n = model->n_atoms;
-  const cv_model_class *x = &model->classes[a], *y = &model->classes[b];
-  bool x_paced = measure_of(model, a, n) > x->time[n],
-       y_paced = measure_of(model, b, n) > y->time[n];
-  return x_paced == y_paced && (x_paced || x->device->kind == y->device->kind);
-}
-
-static void fill_measure(const cv_model *model, int base, cv_search_measure *measure) {
-  for (int a = 0; a <= model->n_atoms; a++) measure->work[a] = measure_of(model, base, a);
-  for (int c = 0; c < model->n_classes; c++) {
-    double best = 0;
-    for (int a = 0; a < model->n_atoms; a++) {
-      double work = measure->work[a + 1] - measure->work[a];
-      double time = measure_of(model, c, a + 1) - measure_of(model, c, a);
-      if (work > best * time) best = time > 0 ? work / time : INFINITY;
-    }
-    measure->pace[c] = best;
-    int at = c;
-    for (; at > 0 && measure->pace[measure->fastest[at - 1]] < best; at--)
-      measure->fastest[at] = measure->fastest[at - 1];
-    measure->fastest[at] = c;
-  }
-}
-
-static cv_status build_measures(cv_search *q) {
-  const cv_model *model = q->model;
-  int base[CV_SEARCH_MEASURES];
-  size_t classes = (size_t)model->n_classes;
-  for (int c = 0; c < model->n_classes && q->n_measures < CV_SEARCH_MEASURES; c++) {
-    bool known = false;
-    for (int i = 0; i < q->n_measures && !known; i++) known = same_measure(model, base[i], c);
-    if (known) continue;
-    cv_search_measure *measure = &q->measures[q->n_measures];
-    measure->work = cv_arena_array(&q->arena, double, (size_t)model->n_atoms + 1);
-    measure->pace = cv_arena_array(&q->arena, double, classes);
-    measure->fastest = cv_arena_array(&q->arena, int, classes);
-    if (!measure->work || !measure->pace || !measure->fastest)
-      return cv_error_nomem((size_t)model->n_atoms * sizeof(double));
-    fill_measure(model, c, measure);
-    base[q->n_measures++] = c;
-  }
-  return CV_OK;
-}
-
 cv_status cv_search_create(const cv_model *model, bool ordered, cv_search **out_search) {
   *out_search = NULL;
   cv_search *q = cv_alloc(1, sizeof *q);
@@ -106,7 +50,7 @@ cv_status cv_search_create(const cv_model *model, bool ordered, cv_search **out_
     goto out;
   }
   CV_TRY(count_states(q));
-  CV_TRY(build_measures(q));
+  CV_TRY(cv_search_build_bounds(q));
   size_t states = (size_t)q->n_states;
   q->need = cv_arena_array(&q->arena, int, states);
   q->down = cv_arena_array(&q->arena, int *, states);
@@ -147,95 +91,21 @@ int cv_search_last(const cv_search *q, int state) {
   return state % q->lasts - 1;
 }
 
-static int left_of_class(const cv_search *q, int state, int c) {
+int cv_search_left(const cv_search *q, int state, int c) {
   if (q->ordered) return c > cv_search_last(q, state);
   return q->model->classes[c].n_members - used_of_class(q, state, c);
 }
 
 int cv_search_next(const cv_search *q, int state, int c) {
-  if (left_of_class(q, state, c) == 0) return -1;
+  if (cv_search_left(q, state, c) == 0) return -1;
   if (q->ordered) return (c + 1) * (q->model->input->n_devices + 1) + cv_search_used(q, state) + 1;
   int set = state / q->lasts + q->radix[c];
   return set * q->lasts + (q->lasts > 1 ? c + 1 : 0);
 }
 
-/* Work that the `stages` fastest devices left can do in unit time. */
-static double capacity(const cv_search *q, const cv_search_measure *measure, int state,
-                       int stages) {
-  double sum = 0;
-  for (int i = 0; i < q->model->n_classes && stages > 0; i++) {
-    int c = measure->fastest[i], left = left_of_class(q, state, c);
-    int taken = left < stages ? left : stages;
-    if (taken) sum += taken * measure->pace[c];
-    stages -= taken;
-  }
-  return sum;
-}
-
-int cv_search_need(cv_search *q, int state) {
-  if (q->need[state] >= 0) return q->need[state];
-  int n = q->model->n_atoms, need = 0;
-  int stages = q->max_stages - cv_search_used(q, state);
-  if (stages == 0) need = n;
-  for (int i = 0; i < q->n_measures && stages > 0; i++) {
-    const cv_search_measure *measure = &q->measures[i];
-    double room = capacity(q, measure, state, stages) * q->limit * (1 + ROUNDING);
-    int low = need, high = n;
-    while (low < high) {
-      int middle = low + (high - low) / 2;
-      if (measure->work[n] - measure->work[middle] <= room + measure->work[n] * 1e-15)
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    need = low;
-  }
-  return q->need[state] = need;
-}
-
-double cv_search_floor(const cv_search *q, int max_stages) {
-  const cv_model *model = q->model;
-  double floor = 0;
-  for (int i = 0; i < q->n_measures; i++)
-    floor = fmax(floor,
-                 q->measures[i].work[model->n_atoms] / capacity(q, &q->measures[i], 0, max_stages));
-  for (int a = 0; a < model->n_atoms; a++) {
-    double least = INFINITY;
-    for (int c = 0; c < model->n_classes; c++) {
-      double time = model->classes[c].time[a + 1] - model->classes[c].time[a];
-      double pace =
-          model->classes[c].device->pace_us_per_step * (model->cut[a + 1] - model->cut[a]);
-      least = fmin(least, fmax(fmax(time, pace), model->classes[c].device->pace_us));
-    }
-    floor = fmax(floor, least);
-  }
-  return isfinite(floor) ? floor * (1 - ROUNDING) : 0;
-}
-
 bool cv_search_spend(cv_search *q, int64_t effort) {
   q->effort -= effort;
   return q->effort > 0 && q->status == CV_OK;
-}
-
-void cv_search_range(cv_search *q, int state, int next, int c, int a, int *out_lo, int *out_top) {
-  const cv_model *model = q->model;
-  const cv_model_class *class_ = &model->classes[c];
-  int used = cv_search_used(q, state), after = q->min_stages - used - 1;
-  int low = a, high = model->n_atoms - (after > 0 ? after : 0);
-  double time = class_->time[a] + q->limit * (1 + ROUNDING) + class_->time[model->n_atoms] * 1e-15;
-  double pace = class_->device->pace_us_per_step;
-  if (class_->device->pace_us > q->limit * (1 + ROUNDING)) high = a;
-  while (low < high) { /* the last position that fits */
-    int middle = low + (high - low + 1) / 2;
-    if (class_->time[middle] <= time &&
-        pace * (model->cut[middle] - model->cut[a]) <= q->limit * (1 + ROUNDING))
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  int need = cv_search_need(q, next);
-  *out_top = low;
-  *out_lo = need > a ? need : a + 1;
 }
 
 static bool open_table(cv_search *q, int state) {
@@ -261,7 +131,7 @@ int cv_search_skip(cv_search *q, int state, int p) {
 }
 
 static bool within(const cv_search *q, const cv_model_stage *stage, bool open) {
-  return cv_model_floor(q->model, stage, open) <= q->limit * (1 + ROUNDING);
+  return cv_model_floor(q->model, stage, open) <= q->limit * (1 + CV_SEARCH_ROUNDING);
 }
 
 /* The largest end <= stage->b for which what grows with b is within the limit; a if there is
@@ -333,9 +203,9 @@ static void begin(cv_search *q, const cv_search_question *question) {
   q->status = CV_OK;
   q->path_len = 0;
   cv_arena_deinit(&q->tables);
-  for (int s = 0; s < q->n_states; s++) q->need[s] = -1;
   memset(q->down, 0, (size_t)q->n_states * sizeof *q->down);
   memset(q->reach, 0, (size_t)q->n_states * sizeof *q->reach);
+  cv_search_begin_bounds(q);
 }
 
 /* Scores q->path; keeps it when it is the best yet. */
@@ -358,7 +228,7 @@ cv_status cv_search_ask(cv_search *q, const cv_search_question *question, cv_sea
                         cv_search_answer *out_answer) {
   *out_answer = CV_SEARCH_UNKNOWN;
   begin(q, question);
-  bool found = cv_search_possible(q, 0, 0);
+  bool found = cv_search_need(q, 0) == 0 && cv_search_possible(q, 0, 0);
   if (q->status != CV_OK) return q->status;
   if (!found) {
     *out_answer = q->effort > 0 ? CV_SEARCH_NONE : CV_SEARCH_UNKNOWN;
@@ -367,7 +237,7 @@ cv_status cv_search_ask(cv_search *q, const cv_search_question *question, cv_sea
   double bottleneck;
   cv_status status = score_path(q, best, &bottleneck);
   if (status != CV_OK) return status;
-  if (bottleneck > q->limit * (1 + ROUNDING) || best->n == 0) {
+  if (bottleneck > q->limit * (1 + CV_SEARCH_ROUNDING) || best->n == 0) {
     found = cv_search_walk_exact(q);
     if (q->status != CV_OK) return q->status;
     if (!found) {

@@ -8,7 +8,6 @@
 #include "partitioner/search_state_internal.h"
 
 enum { MAX_LIVE = 1 << 24 };
-static const double ROUNDING = 1e-11;
 
 typedef struct {
   int state, a, depth;
@@ -120,7 +119,7 @@ static bool push(cv_search *q, const place *at, int c, int next, int b, place *o
   q->path[j] = (cv_path_stage){c, b};
   cv_model_gather(model, q->path, j, q->row);
   cv_search_spend(q, 1 + (model->read_by[b] - model->read_by[at->a]) / 8);
-  double most = q->limit * (1 + ROUNDING), wire_in = 0;
+  double most = q->limit * (1 + CV_SEARCH_ROUNDING), wire_in = 0;
   double answers = (double)(model->out_gateway[b] - model->out_gateway[at->a]);
   open[j].busy = cv_model_compute(model, c, at->a, b);
   open[j].wire_out = answers / class_->to_gateway->bytes_per_us;
@@ -151,7 +150,7 @@ static bool walk_class(cv_search *q, const place *at, int c) {
     b = cv_search_skip(q, next, b);
     if (b < lo || !cv_search_spend(q, 1)) return false;
     cv_model_stage stage = {c, cv_search_last(q, at->state), at->depth, at->a, b};
-    if (cv_model_floor(q->model, &stage, false) > q->limit * (1 + ROUNDING)) continue;
+    if (cv_model_floor(q->model, &stage, false) > q->limit * (1 + CV_SEARCH_ROUNDING)) continue;
     place after;
     if (!push(q, at, c, next, b, &after)) continue;
     if (!cv_search_possible(q, next, b)) continue; /* its path lies behind what is kept */

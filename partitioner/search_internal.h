@@ -34,7 +34,8 @@ typedef struct {
 CV_NODISCARD cv_status cv_search_ask(cv_search *search, const cv_search_question *question,
                                      cv_search_best *best, cv_search_answer *out_answer);
 
-/* No plan of at most max_stages stages has a smaller bottleneck: from the devices' speeds alone. */
-double cv_search_floor(const cv_search *search, int max_stages);
+/* No plan of at most max_stages stages has a smaller bottleneck, from what each device can take
+ * alone: a number below `high`, near the largest that can be said. */
+double cv_search_floor(cv_search *search, int max_stages, double high);
 
 #endif

@@ -9,11 +9,14 @@
 
 enum { CV_SEARCH_MEASURES = 4 };
 
-/* Work of the atoms as one class sees it, and how much of it each class does in unit time. */
+/* Relative room for rounding in comparisons that prune. */
+#define CV_SEARCH_ROUNDING 1e-11
+
+/* Work of the atoms as one class sees it, and how much of it one stage of each class can take. */
 typedef struct {
-  double *work; /* [n_atoms + 1] */
-  double *pace; /* [n_classes] */
-  int *fastest; /* classes by descending pace */
+  double *work;  /* [n_atoms + 1] */
+  double *cover; /* [n_classes] within the limit of the question */
+  int *widest;   /* classes by descending cover */
 } cv_search_measure;
 
 /* Running figures of a stage while later stages are still open. */
@@ -27,6 +30,9 @@ struct cv_search {
   cv_arena arena;
   int n_states, lasts; /* lasts: n_classes + 1 when the last class is part of the state, else 1 */
   int *radix;          /* [n_classes] of the number of used devices of a class */
+  int *twin;           /* [n_classes] the first class with the same reach */
+  int **hold_end;      /* [n_classes][n_atoms]: where memory ends a stage at the latest, or NULL */
+  int **end;           /* [n_classes][n_atoms]: where memory or the limit of the question ends it */
   int n_measures;
   cv_search_measure measures[CV_SEARCH_MEASURES];
 
@@ -53,11 +59,16 @@ struct cv_search {
 
 int cv_search_used(const cv_search *q, int state);
 int cv_search_last(const cv_search *q, int state);
+/* Devices of the class that are still free. */
+int cv_search_left(const cv_search *q, int state, int class_);
 /* The state after one more stage on a device of the class, or -1 when there is none left. */
 int cv_search_next(const cv_search *q, int state, int class_);
+CV_NODISCARD cv_status cv_search_build_bounds(cv_search *q);
+/* Once a question: how far each class reaches within its limit. */
+void cv_search_begin_bounds(cv_search *q);
 /* The first position from which the devices left may do the rest within the limit. */
 int cv_search_need(cv_search *q, int state);
-/* Where a stage [a, b) of the class may end, from its compute time alone: lo <= b <= top. */
+/* Where a stage [a, b) of the class may end, from its compute time and weights: lo <= b <= top. */
 void cv_search_range(cv_search *q, int state, int next, int class_, int a, int *out_lo,
                      int *out_top);
 /* Can the rest be done from here if every stage costs no more than its floor? Memoised. */
