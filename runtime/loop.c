@@ -223,45 +223,53 @@ static cv_status iterate(cpu_loop *loop, const int64_t *symbols, int64_t iterati
   return CV_OK;
 }
 
-/* The step's outputs, checked against what the program says of them. */
+/* A carried value's dims may only be known now: those that are a symbol without a value bind it. */
+static cv_status bind_carried(const cpu_loop *loop, const cv_program *program, uint32_t i,
+                              int64_t *symbols) {
+  const cv_value *value = &program->values[loop->step->outs[i]];
+  cv_status status = CV_OK;
+  for (int d = 0; d < value->rank && status == CV_OK; d++) {
+    cv_sym sym;
+    if (cv_expr_is_symbol(program->exprs, value->dims[d], &sym) && symbols[sym] == CV_UNBOUND)
+      status = cpu_bind(program, sym, loop->ins[2 + i].dims[d], value->name, symbols);
+  }
+  return status;
+}
+
+/* Output `i`, checked against what the program says of it. */
+static cv_status finish_output(cpu_loop *loop, const cv_program *program, uint32_t i, int64_t trips,
+                               const int64_t *symbols) {
+  uint32_t carried = loop->step->loop->carried, v = loop->step->outs[i];
+  cv_tensor wanted, *out = &loop->outs[i];
+  cv_status status = cpu_describe(program, v, symbols, &wanted);
+  if (status != CV_OK) return status;
+  if (i < carried) {
+    *out = loop->ins[2 + i];
+  } else {
+    if (trips == 0) *out = wanted;
+    out->dtype = wanted.dtype;
+    out->rank = wanted.rank;
+    out->dims[0] = trips;
+    out->data = loop->stacked[i - carried].base;
+    out->bytes = (uint64_t)trips * loop->item_bytes[i - carried];
+  }
+  bool fits = out->bytes == wanted.bytes;
+  for (int d = 0; d < wanted.rank && fits; d++) fits = out->dims[d] == wanted.dims[d];
+  if (fits) return CV_OK;
+  return cv_error(CV_INVALID, "%s must be %s, but is %s", program->values[v].name,
+                  cv_tensor_shape_text(&wanted).text, cv_tensor_shape_text(out).text);
+}
+
 static cv_status finish(cpu_loop *loop, const cpu_runner *runner, int64_t trips, int64_t *symbols) {
-  const cv_step *step = loop->step;
-  const cv_loop *about = step->loop;
-  if (about->trips != CV_NONE) {
-    cv_status status = cpu_bind(runner->program, about->trips, trips, step->name, symbols);
-    if (status != CV_OK) return status;
-  }
-  for (uint32_t i = 0; i < step->n_outs; i++) {
-    const cv_value *value = &runner->program->values[step->outs[i]];
-    cv_tensor wanted, *out = &loop->outs[i];
-    for (int d = 0; d < value->rank && i < about->carried; d++) {
-      cv_sym sym; /* a carried value's dims may only be known now */
-      if (!cv_expr_is_symbol(runner->program->exprs, value->dims[d], &sym) ||
-          symbols[sym] != CV_UNBOUND)
-        continue;
-      cv_status status =
-          cpu_bind(runner->program, sym, loop->ins[2 + i].dims[d], value->name, symbols);
-      if (status != CV_OK) return status;
-    }
-    cv_status status = cpu_describe(runner->program, step->outs[i], symbols, &wanted);
-    if (status != CV_OK) return status;
-    if (i < about->carried) {
-      *out = loop->ins[2 + i];
-    } else {
-      if (trips == 0) *out = wanted;
-      out->dtype = wanted.dtype;
-      out->rank = wanted.rank;
-      out->dims[0] = trips;
-      out->data = loop->stacked[i - about->carried].base;
-      out->bytes = (uint64_t)trips * loop->item_bytes[i - about->carried];
-    }
-    bool fits = out->bytes == wanted.bytes;
-    for (int d = 0; d < wanted.rank && fits; d++) fits = out->dims[d] == wanted.dims[d];
-    if (!fits)
-      return cv_error(CV_INVALID, "%s must be %s, but is %s", value->name,
-                      cv_tensor_shape_text(&wanted).text, cv_tensor_shape_text(out).text);
-  }
-  return CV_OK;
+  const cv_loop *about = loop->step->loop;
+  cv_status status = CV_OK;
+  if (about->trips != CV_NONE)
+    status = cpu_bind(runner->program, about->trips, trips, loop->step->name, symbols);
+  for (uint32_t i = 0; i < about->carried && status == CV_OK; i++)
+    status = bind_carried(loop, runner->program, i, symbols);
+  for (uint32_t i = 0; i < loop->step->n_outs && status == CV_OK; i++)
+    status = finish_output(loop, runner->program, i, trips, symbols);
+  return status;
 }
 
 cv_status cpu_loop_run(cpu_loop *loop, cpu_runner *runner, uint32_t s, int64_t *symbols,

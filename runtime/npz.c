@@ -131,36 +131,47 @@ static cv_status inflate_entry(const archive *a, const entry *e, const unsigned 
   return code == Z_STREAM_END && z.avail_out == 0 ? CV_OK : damaged(a);
 }
 
-static cv_status read_array(const archive *a, const entry *e, cv_tensor_list *list) {
-  cv_status status = CV_OK;
-  const unsigned char *packed;
-  unsigned char *unpacked = NULL;
-  cv_named_tensor item = {0};
-  CV_TRY(find_packed(a, e, &packed));
+/* The bytes of an entry: in the archive, or unpacked into `*out_owned`. */
+static cv_status unpack(const archive *a, const entry *e, const unsigned char **out_data,
+                        unsigned char **out_owned) {
+  *out_owned = NULL;
+  cv_status status = find_packed(a, e, out_data);
+  if (status != CV_OK) return status;
   if ((e->flags & ENCRYPTED) || (e->method != STORED && e->method != DEFLATED))
-    CV_TRY(cv_error(CV_UNSUPPORTED, "%s: %.*s is packed in a way we do not read", a->where,
-                    (int)e->name_length, e->name));
+    return cv_error(CV_UNSUPPORTED, "%s: %.*s is packed in a way we do not read", a->where,
+                    (int)e->name_length, e->name);
   if (e->bytes / 1100 > e->packed || (e->method == STORED && e->bytes != e->packed))
-    CV_TRY(damaged(a)); /* deflate shrinks 1032 times at most */
+    return damaged(a); /* deflate shrinks 1032 times at most */
   if (e->method == DEFLATED) {
-    unpacked = cv_alloc((size_t)e->bytes + 1, 1);
-    if (!unpacked) CV_TRY(cv_error_nomem(e->bytes));
-    CV_TRY(inflate_entry(a, e, packed, unpacked));
-    packed = unpacked;
+    *out_owned = cv_alloc((size_t)e->bytes + 1, 1);
+    if (!*out_owned) return cv_error_nomem(e->bytes);
+    status = inflate_entry(a, e, *out_data, *out_owned);
+    *out_data = *out_owned;
   }
-  if (crc32_z(0, packed, (size_t)e->bytes) != e->crc) CV_TRY(damaged(a));
+  if (status == CV_OK && crc32_z(0, *out_data, (size_t)e->bytes) != e->crc) status = damaged(a);
+  return status;
+}
+
+static cv_status add_array(const archive *a, const entry *e, const unsigned char *data,
+                           cv_tensor_list *list) {
   size_t length = e->name_length;
   if (length > 4 && memcmp(e->name + length - 4, ".npy", 4) == 0) length -= 4;
-  item.name = cv_strndup(e->name, length);
-  if (!item.name) CV_TRY(cv_error_nomem(length));
-  CV_TRY(cv_npy_parse(a->where, packed, (size_t)e->bytes, &item.tensor));
-  if (!cv_vec_push(list, item)) CV_TRY(cv_error_nomem(sizeof item));
-out:
-  if (status != CV_OK) {
-    cv_free(item.name);
-    cv_tensor_deinit(&item.tensor);
-  }
-  cv_free(unpacked);
+  cv_named_tensor item = {.name = cv_strndup(e->name, length)};
+  cv_status status = item.name ? cv_npy_parse(a->where, data, (size_t)e->bytes, &item.tensor)
+                               : cv_error_nomem(length);
+  if (status == CV_OK && !cv_vec_push(list, item)) status = cv_error_nomem(sizeof item);
+  if (status == CV_OK) return CV_OK;
+  cv_free(item.name);
+  cv_tensor_deinit(&item.tensor);
+  return status;
+}
+
+static cv_status read_array(const archive *a, const entry *e, cv_tensor_list *list) {
+  const unsigned char *data;
+  unsigned char *owned;
+  cv_status status = unpack(a, e, &data, &owned);
+  if (status == CV_OK) status = add_array(a, e, data, list);
+  cv_free(owned);
   return status;
 }
 

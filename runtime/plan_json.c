@@ -151,18 +151,16 @@ static cv_status read_predicted(const char *where, const json_t *root, cv_plan_j
 static cv_status read_plan(const char *where, const json_t *root, cv_plan_json *plan) {
   if (!json_is_object(root)) return cv_error(CV_INVALID, "%s: a plan is an object", where);
   int64_t micro_batch = 1, threads = 1;
-  cv_status status = CV_OK;
-  CV_TRY(read_text(where, root, "artifact", &plan->artifact));
-  CV_TRY(read_order(where, root, plan));
-  CV_TRY(read_stages(where, root, plan));
-  CV_TRY(read_int(where, root, "micro_batch", 1, MAX_COUNT, &micro_batch));
-  CV_TRY(read_int(where, root, "threads", 1, 1024, &threads));
-  CV_TRY(read_predicted(where, root, plan));
-  CV_TRY(read_number(where, root, "bound", &plan->bound_us));
-  CV_TRY(read_text(where, root, "reason", &plan->reason));
+  cv_status status = read_text(where, root, "artifact", &plan->artifact);
+  if (status == CV_OK) status = read_order(where, root, plan);
+  if (status == CV_OK) status = read_stages(where, root, plan);
+  if (status == CV_OK) status = read_int(where, root, "micro_batch", 1, MAX_COUNT, &micro_batch);
+  if (status == CV_OK) status = read_int(where, root, "threads", 1, 1024, &threads);
+  if (status == CV_OK) status = read_predicted(where, root, plan);
+  if (status == CV_OK) status = read_number(where, root, "bound", &plan->bound_us);
+  if (status == CV_OK) status = read_text(where, root, "reason", &plan->reason);
   plan->micro_batch = (int)micro_batch;
   plan->threads = (int)threads;
-out:
   return status;
 }
 

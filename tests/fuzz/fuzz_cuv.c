@@ -8,20 +8,32 @@
 
 #include "base/alloc.h"
 #include "runtime/artifact.h"
-#include "runtime/artifact_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Offsets in the header: docs/artifact.md. */
+enum {
+  HEADER = 64,
+  MANIFEST = 16,
+  BLOBS_AT = 24,
+  BLOBS = 32,
+  MANIFEST_HASH = 40,
+  HEADER_HASH = 56
+};
+
+static void put(unsigned char *at, uint64_t value) { memcpy(at, &value, sizeof value); }
+
 static void seal(unsigned char *file, size_t bytes) {
-  cv_artifact_header header;
-  if (bytes < sizeof header) return;
-  memcpy(&header, file, sizeof header);
-  if (header.manifest > bytes - sizeof header) header.manifest = bytes - sizeof header;
-  header.blobs_offset = cv_artifact_round(sizeof header + header.manifest);
-  header.blobs = header.blobs_offset <= bytes ? bytes - header.blobs_offset : 0;
-  header.manifest_hash = XXH3_64bits(file + sizeof header, header.manifest);
-  header.header_hash = XXH3_64bits(&header, offsetof(cv_artifact_header, header_hash));
-  memcpy(file, &header, sizeof header);
+  uint64_t manifest;
+  if (bytes < HEADER) return;
+  memcpy(&manifest, file + MANIFEST, sizeof manifest);
+  if (manifest > bytes - HEADER) manifest = bytes - HEADER;
+  uint64_t blobs_at = (HEADER + manifest + 63) & ~(uint64_t)63;
+  put(file + MANIFEST, manifest);
+  put(file + BLOBS_AT, blobs_at);
+  put(file + BLOBS, blobs_at <= bytes ? bytes - blobs_at : 0);
+  put(file + MANIFEST_HASH, XXH3_64bits(file + HEADER, manifest));
+  put(file + HEADER_HASH, XXH3_64bits(file, HEADER_HASH));
 }
 
 static void walk(const cv_artifact *artifact) {

@@ -13,7 +13,7 @@ static sample_code code;
 
 static int setup(void **state) {
   (void)state;
-  code = sample_compile(CV_KERNEL_ABI);
+  code = sample_compile(TEST_DATA, CV_KERNEL_ABI);
   return 0;
 }
 

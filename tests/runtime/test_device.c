@@ -14,7 +14,7 @@ static cv_artifact *pick, *sum;
 
 static int setup(void **state) {
   (void)state;
-  code = sample_compile(CV_KERNEL_ABI);
+  code = sample_compile(TEST_DATA, CV_KERNEL_ABI);
   cv_program *a = sample_pick(&code), *b = sample_sum(&code);
   if (sample_open(a, pick_path, &pick) != CV_OK || sample_open(b, sum_path, &sum) != CV_OK)
     return 1;
@@ -423,7 +423,7 @@ static void test_kernel_codes(void **state) {
 static void test_bad_code(void **state) {
   (void)state;
   static const char path[] = "/tmp/cuvil-test-device-code.cuv";
-  sample_code other = sample_compile(77),
+  sample_code other = sample_compile(TEST_DATA, 77),
               none = {.data = (void *)(uintptr_t) "no code", .bytes = 7};
   const sample_code *codes[] = {&other, &none};
   const cv_status wanted[] = {CV_VERSION, CV_CORRUPT};
