@@ -18,6 +18,7 @@ static const cv_pass passes[] = {
     {"simplify-again", cv_pass_simplify, "what sinking left over"},
     {"cse-again", cv_pass_cse, "equal nodes after that"},
     {"dce-again", cv_pass_dce, "and what nothing reads"},
+    {"materialise", cv_pass_materialise, "splats that must be bytes are made by a step"},
     {NULL, NULL, NULL},
 };
 

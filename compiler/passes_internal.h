@@ -75,5 +75,6 @@ void cv_pass_simplify(cv_graph *graph, const cv_pass_options *options);
 void cv_pass_cse(cv_graph *graph, const cv_pass_options *options);
 void cv_pass_dce(cv_graph *graph, const cv_pass_options *options);
 void cv_pass_sink(cv_graph *graph, const cv_pass_options *options);
+void cv_pass_materialise(cv_graph *graph, const cv_pass_options *options);
 
 #endif

@@ -100,8 +100,8 @@ cv_val cv_const_source(const cv_graph *graph, cv_val v) {
   return info->is_const && info->data.data ? v : CV_POISON;
 }
 
-/* A splat as one element of the same rank, all dims 1; other constants as they are. */
-static cv_val narrow(cv_graph *graph, cv_val v) {
+cv_val cv_const_narrow(cv_graph *graph, cv_val v) {
+  if (v == CV_POISON) return v;
   cv_type type = *cv_type_of(graph, v);
   if (!cv_value_of(graph, v)->data.splat) return v;
   for (int d = 0; d < type.rank; d++) type.dims[d] = cv_expr_const(graph->exprs, 1);
@@ -110,8 +110,8 @@ static cv_val narrow(cv_graph *graph, cv_val v) {
 
 cv_val cv_const_combine(cv_graph *graph, cv_op op, cv_val a, cv_val b, cv_val like) {
   const cv_type type = *cv_type_of(graph, like);
-  a = narrow(graph, a);
-  b = narrow(graph, b);
+  a = cv_const_narrow(graph, a);
+  b = cv_const_narrow(graph, b);
   return cv_broadcast_to(graph, cv_binary_bc(graph, op, a, b), type.dims, type.rank);
 }
 

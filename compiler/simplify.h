@@ -36,6 +36,8 @@ bool cv_is_splat(const cv_graph *graph, cv_val v, double value);
 /* The constant that v is, or is a broadcast of; CV_POISON if it is neither. Its dims are v's, or 1.
  */
 cv_val cv_const_source(const cv_graph *graph, cv_val v);
+/* A splat as one element of the same rank, all dims 1; other constants (and poison) as they are. */
+cv_val cv_const_narrow(cv_graph *graph, cv_val v);
 /* op over two const sources, broadcast to `like`'s dims. */
 cv_val cv_const_combine(cv_graph *graph, cv_op op, cv_val a, cv_val b, cv_val like);
 /* True if a `round` may read v, whose ties a rounding more would move. */

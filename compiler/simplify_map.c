@@ -152,7 +152,7 @@ cv_val cv_rule_div_exact(cv_rewriter *r, const cv_node *node) {
 cv_val cv_rule_div_reciprocal(cv_rewriter *r, const cv_node *node) {
   cv_graph *graph = r->graph;
   cv_dtype dtype = cv_type_of(graph, node->ins[0])->dtype;
-  cv_val c = cv_const_source(graph, node->ins[1]);
+  cv_val c = cv_const_narrow(graph, cv_const_source(graph, node->ins[1]));
   if ((dtype != CV_F32 && dtype != CV_F64) || c == CV_POISON) return CV_POISON;
   uint64_t n;
   const double *values = cv_graph_doubles(graph, c, &n);
