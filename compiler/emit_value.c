@@ -78,6 +78,10 @@ static const char *leaf_value(cv_emit *emit, cv_val value, const cv_index *at) {
   }
   if (info->def != NULL) return NULL;
   if (info->is_const && info->data.data != NULL) return constant_value(emit, value, at);
+  if (info->block == NULL) {
+    cv_emit_fail(emit, CV_UNSUPPORTED, "kernel %s: a constant without its data", emit->name);
+    return "0";
+  }
   return emit_load(emit, info->type.dtype, cv_emit_format(emit, "p%u", info->def_index),
                    cv_index_offset(emit, value, at));
 }

@@ -26,6 +26,27 @@ const prelude_piece prelude_base[] = {
      "  *bad = 1;\n"
      "  return 0;\n"
      "}\n"},
+    {"cv_philox", "",
+     "/* Philox 4x32, 10 rounds: the words of one counter. */\n"
+     "static inline void cv_philox(uint64_t seed, uint64_t request, uint64_t counter,\n"
+     "                             uint32_t out[4]) {\n"
+     "  uint32_t x0 = (uint32_t)counter, x1 = (uint32_t)(counter >> 32);\n"
+     "  uint32_t x2 = (uint32_t)request, x3 = (uint32_t)(request >> 32);\n"
+     "  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);\n"
+     "  for (int round = 0; round < 10; round++) {\n"
+     "    const uint64_t p0 = (uint64_t)x0 * 0xD2511F53u, p1 = (uint64_t)x2 * 0xCD9E8D57u;\n"
+     "    x0 = (uint32_t)(p1 >> 32) ^ x1 ^ k0;\n"
+     "    x2 = (uint32_t)(p0 >> 32) ^ x3 ^ k1;\n"
+     "    x1 = (uint32_t)p1;\n"
+     "    x3 = (uint32_t)p0;\n"
+     "    k0 += 0x9E3779B9u;\n"
+     "    k1 += 0xBB67AE85u;\n"
+     "  }\n"
+     "  out[0] = x0;\n"
+     "  out[1] = x1;\n"
+     "  out[2] = x2;\n"
+     "  out[3] = x3;\n"
+     "}\n"},
     {"cv_splat", PLAIN, "CV_INLINE @V cv_splat_@Dx@N(@E x) { return x - (@V){0}; }\n"},
     {"cv_splat", "bool", "CV_INLINE @V cv_splat_@Dx@N(int x) { return (@B)x - (@V){0}; }\n"},
     {"cv_any", "bool",
@@ -34,6 +55,13 @@ const prelude_piece prelude_base[] = {
      "  __builtin_memcpy(a, &m, sizeof m);\n"
      "  for (unsigned i = 0; i < sizeof m / 8; i++) any |= a[i];\n"
      "  return any != 0;\n"
+     "}\n"},
+    {"cv_first", "bool",
+     "/* The first n lanes. */\n"
+     "CV_INLINE @V cv_first_@Dx@N(int n) {\n"
+     "  @V m;\n"
+     "  for (int l = 0; l < @N; l++) m[l] = -(l < n);\n"
+     "  return m;\n"
      "}\n"},
     {"cv_sel", "f32 f64 bool " INTS,
      "CV_INLINE @V cv_sel_@Dx@N(@M m, @V a, @V b) {\n"

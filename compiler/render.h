@@ -30,10 +30,9 @@ typedef struct {
   const char *variant;
 } cv_rendered;
 
-/* Appends to `code` the C functions of one kernel, all names prefixed by `name`, ending in
- *   static const cv_kernel NAME = {NAME_prepare, NAME_run, NAME_pack or 0};
- * Deterministic. CV_UNSUPPORTED names the node. `body` is not changed in meaning (its expression
- * pool may grow). */
+/* Appends to `code` the C functions of one kernel: NAME_prepare, NAME_run and, where packs are
+ * wanted, NAME_pack, of kernel_abi.h's types. Deterministic. CV_UNSUPPORTED names the node. `body`
+ * is not changed in meaning (its expression pool may grow). */
 CV_NODISCARD cv_status cv_render_step(const cv_target *target, cv_graph *body, const char *name,
                                       cv_arena *arena, cv_str *code, cv_rendered *out_rendered);
 
