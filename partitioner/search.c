@@ -34,6 +34,17 @@ static cv_status count_states(cv_search *q) {
   return CV_OK;
 }
 
+static int used_of_class(const cv_search *q, int state, int c) {
+  return state / q->lasts / q->radix[c] % (q->model->classes[c].n_members + 1);
+}
+
+static int count_used(const cv_search *q, int state) {
+  if (q->ordered) return state % (q->model->input->n_devices + 1);
+  int used = 0;
+  for (int c = 0; c < q->model->n_classes; c++) used += used_of_class(q, state, c);
+  return used;
+}
+
 cv_status cv_search_create(const cv_model *model, bool ordered, cv_search **out_search) {
   *out_search = NULL;
   cv_search *q = cv_alloc(1, sizeof *q);
@@ -52,13 +63,15 @@ cv_status cv_search_create(const cv_model *model, bool ordered, cv_search **out_
   CV_TRY(count_states(q));
   CV_TRY(cv_search_build_bounds(q));
   size_t states = (size_t)q->n_states;
+  q->used = cv_arena_array(&q->arena, uint16_t, states);
   q->need = cv_arena_array(&q->arena, int, states);
   q->down = cv_arena_array(&q->arena, int *, states);
   q->reach = cv_arena_array(&q->arena, uint8_t *, states);
-  if (!q->need || !q->down || !q->reach) {
-    status = cv_error_nomem(states * 20);
+  if (!q->used || !q->need || !q->down || !q->reach) {
+    status = cv_error_nomem(states * 22);
     goto out;
   }
+  for (int s = 0; s < q->n_states; s++) q->used[s] = (uint16_t)count_used(q, s);
   *out_search = q;
   q = NULL;
 out:
@@ -75,16 +88,7 @@ void cv_search_destroy(cv_search *q) {
   cv_free(q);
 }
 
-static int used_of_class(const cv_search *q, int state, int c) {
-  return state / q->lasts / q->radix[c] % (q->model->classes[c].n_members + 1);
-}
-
-int cv_search_used(const cv_search *q, int state) {
-  if (q->ordered) return state % (q->model->input->n_devices + 1);
-  int used = 0;
-  for (int c = 0; c < q->model->n_classes; c++) used += used_of_class(q, state, c);
-  return used;
-}
+int cv_search_used(const cv_search *q, int state) { return q->used[state]; }
 
 int cv_search_last(const cv_search *q, int state) {
   if (q->ordered) return state / (q->model->input->n_devices + 1) - 1;

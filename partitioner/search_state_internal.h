@@ -30,6 +30,7 @@ struct cv_search {
   cv_arena arena;
   int n_states, lasts; /* lasts: n_classes + 1 when the last class is part of the state, else 1 */
   int *radix;          /* [n_classes] of the number of used devices of a class */
+  uint16_t *used;      /* [n_states] stages so far */
   int *twin;           /* [n_classes] the first class with the same reach */
   int **hold_end;      /* [n_classes][n_atoms]: where memory ends a stage at the latest, or NULL */
   int **end;           /* [n_classes][n_atoms]: where memory or the limit of the question ends it */
