@@ -77,7 +77,7 @@ typedef struct {
 } cv_route_spec;
 
 /* Begins to open a route. CV_INVALID (two are open, an id not above the last, a row that is not
- * open), CV_NOMEM and what cv_channel_open says. */
+ * open), CV_NOMEM and what cv_channel_open says; then no callback tells of it. */
 CV_NODISCARD cv_status cv_gateway_open(cv_gateway *gateway, const cv_route_spec *spec);
 /* New micro-batches go this way from now on. CV_INVALID: not open, or older than the one in use. */
 CV_NODISCARD cv_status cv_gateway_use(cv_gateway *gateway, cv_epoch epoch);
@@ -98,6 +98,9 @@ typedef struct {
  * the input, the shape wanted and the shape given. */
 CV_NODISCARD cv_status cv_gateway_submit(cv_gateway *gateway, const cv_request *request,
                                          uint64_t *out_id);
+/* Requests of which nothing, or not all, is stamped are answered with this status and sentence:
+ * what an owner does that has no route to give them. */
+void cv_gateway_refuse(cv_gateway *gateway, cv_status status, const char *text);
 /* Requests that are not answered. */
 uint32_t cv_gateway_waiting(const cv_gateway *gateway);
 /* Forgets a stream's state. */

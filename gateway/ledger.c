@@ -14,9 +14,9 @@ struct cv_ledger {
 cv_status cv_ledger_create(uint32_t requests, uint32_t batches, const cv_ledger_rule *rule,
                            cv_ledger **out_ledger) {
   *out_ledger = NULL;
-  if (requests < 1 || batches < 1 || rule->max_items < 1)
+  if (requests < 1 || batches < 1 || rule->max_items < 0)
     return cv_error(CV_INVALID,
-                    "a ledger of %u requests and %u micro-batches of %lld items: give at least 1",
+                    "a ledger of %u requests, %u micro-batches, %lld items: give at least 1, 1, 0",
                     requests, batches, (long long)rule->max_items);
   cv_ledger *ledger = cv_alloc(1, sizeof *ledger);
   if (!ledger) return cv_error_nomem(sizeof *ledger);
@@ -41,7 +41,7 @@ void cv_ledger_destroy(cv_ledger *ledger) {
 }
 
 void cv_ledger_set_max_items(cv_ledger *ledger, int64_t max_items) {
-  ledger->rule.max_items = max_items < 1 ? 1 : max_items;
+  ledger->rule.max_items = max_items < 0 ? 0 : max_items;
 }
 
 static cv_ledger_request *at(const cv_ledger *ledger, uint64_t id) {
@@ -73,7 +73,8 @@ static bool stampable(const cv_ledger *ledger, const cv_ledger_request *request)
 
 static void add_part(const cv_ledger *ledger, cv_ledger_batch *batch, cv_ledger_request *request) {
   int64_t left = request->items - request->stamped, room = ledger->rule.max_items - batch->items;
-  int64_t count = ledger->rule.split && left > room ? room : left;
+  bool whole = !ledger->rule.split || ledger->rule.max_items == 0;
+  int64_t count = whole || left < room ? left : room;
   batch->parts[batch->n_parts++] = (cv_ledger_part){request, request->stamped, count};
   batch->items += count;
   request->stamped += count;
@@ -162,8 +163,7 @@ uint32_t cv_ledger_in_flight(const cv_ledger *ledger, cv_epoch epoch) {
   return count;
 }
 
-cv_ledger_request *cv_ledger_oldest(const cv_ledger *ledger) {
-  for (uint64_t id = ledger->head; id < ledger->next; id++)
-    if (!at(ledger, id)->answered) return at(ledger, id);
-  return NULL;
+cv_ledger_request *cv_ledger_at(const cv_ledger *ledger, uint32_t index) {
+  uint64_t id = ledger->head + index;
+  return id < ledger->next && !at(ledger, id)->answered ? at(ledger, id) : NULL;
 }

@@ -43,7 +43,7 @@ typedef struct {
 /* How requests become micro-batches. */
 typedef struct {
   bool split;        /* requests may be split and merged; else each is one micro-batch */
-  int64_t max_items; /* of a micro-batch, >= 1 */
+  int64_t max_items; /* of a micro-batch; 0: each request is one */
   bool one_by_one;   /* of a stream, a request waits for the answer of the one before (state) */
   /* Whether two requests may share a micro-batch; NULL: never. */
   bool (*mergeable)(void *arg, const cv_ledger_request *a, const cv_ledger_request *b);
@@ -82,7 +82,8 @@ void cv_ledger_answered(cv_ledger *ledger, cv_ledger_request *request);
 uint32_t cv_ledger_waiting(const cv_ledger *ledger);
 /* Micro-batches of the epoch whose result is not taken. */
 uint32_t cv_ledger_in_flight(const cv_ledger *ledger, cv_epoch epoch);
-/* The oldest request of all that is not answered, or NULL. */
-cv_ledger_request *cv_ledger_oldest(const cv_ledger *ledger);
+/* Request number `index` (from 0, oldest first) of those that are in, NULL: answered, or behind the
+ * last. */
+cv_ledger_request *cv_ledger_at(const cv_ledger *ledger, uint32_t index);
 
 #endif

@@ -315,6 +315,17 @@ void cv_edges_deinit(cv_edges *edges) {
   *edges = (cv_edges){0};
 }
 
+cv_status cv_edge_copy(cv_arena *arena, const cv_edge *edge, cv_edge **out_edge) {
+  cv_edge *copy = cv_arena_new(arena, cv_edge);
+  *out_edge = copy;
+  if (!copy) return cv_error_nomem(sizeof *copy);
+  *copy = *edge;
+  copy->values = cv_arena_copy(arena, edge->values, edge->n_values * sizeof *edge->values);
+  copy->symbols = cv_arena_copy(arena, edge->symbols, edge->n_symbols * sizeof *edge->symbols);
+  if (copy->values && copy->symbols) return CV_OK;
+  return cv_error_nomem(edge->n_values * sizeof *edge->values);
+}
+
 cv_edge *cv_edges_find(const cv_edges *edges, int from, int to) {
   for (uint32_t i = 0; i < edges->n_edges; i++)
     if (edges->edges[i].from == from && edges->edges[i].to == to) return &edges->edges[i];

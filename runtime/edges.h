@@ -47,7 +47,9 @@ CV_NODISCARD cv_status cv_edges_derive(const cv_program *program, const cv_span 
 /* Frees; accepts zeroed. */
 void cv_edges_deinit(cv_edges *edges);
 
-/* The edge of that name, or NULL. */
+/* A copy whose lists are in the arena. CV_NOMEM. */
+CV_NODISCARD cv_status cv_edge_copy(cv_arena *arena, const cv_edge *edge, cv_edge **out_edge);
+/* The edge between these, or NULL. */
 cv_edge *cv_edges_find(const cv_edges *edges, int from, int to);
 
 /* Spans from cut positions (ascending, each in 1..n_steps-1): n_cuts + 1 of them. CV_INVALID. */

@@ -82,13 +82,9 @@ static cv_status make_ports(cv_stage *stage, cv_link *link, const uint32_t *ids,
 }
 
 static cv_status copy_edge(cv_stage *stage, cv_link *link, const cv_edge *edge) {
-  cv_edge *copy = cv_arena_new(&stage->arena, cv_edge);
-  if (!copy) return cv_error_nomem(sizeof *copy);
-  *copy = *edge;
-  copy->values = cv_arena_copy(&stage->arena, edge->values, edge->n_values * sizeof *edge->values);
-  copy->symbols =
-      cv_arena_copy(&stage->arena, edge->symbols, edge->n_symbols * sizeof *edge->symbols);
-  if (!copy->values || !copy->symbols) return cv_error_nomem(edge->n_values * sizeof(uint32_t));
+  cv_edge *copy;
+  cv_status status = cv_edge_copy(&stage->arena, edge, &copy);
+  if (status != CV_OK) return status;
   for (uint32_t i = 0; i < copy->n_symbols; i++)
     if (copy->symbols[i] >= stage->n_symbols)
       return cv_error(CV_INVALID, "%s: edge %" PRIu32 " carries a symbol the program has not",
