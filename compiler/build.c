@@ -1,4 +1,6 @@
 /* The node builder: types by the rules, a node appended where the graph stands. */
+#include "compiler/build.h"
+
 #include <stdlib.h>
 #include <string.h>
 

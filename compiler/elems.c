@@ -1,5 +1,7 @@
 /* Elements of small integer and bool values as expressions: shape arithmetic folds away while the
  * graph is built. Only what is certain is folded; NULL elements mean "not known". */
+#include "compiler/elems.h"
+
 #include <string.h>
 
 #include "base/alloc.h"

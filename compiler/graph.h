@@ -221,28 +221,6 @@ cv_val cv_graph_splat(cv_graph *graph, const cv_type *type, const void *element)
 cv_val cv_graph_scalar(cv_graph *graph, cv_dtype dtype, double value);
 cv_val cv_graph_i64(cv_graph *graph, int64_t value);
 
-/* The node builder: infers types (the type rules check everything), appends to graph->at.
- * Attributes are copied. For one-output ops returns the output, else the first one (the others
- * follow in index order: first + 1, ...). */
-cv_val cv_build(cv_graph *graph, cv_op op, const cv_val *ins, uint32_t n_ins, const cv_attr *attrs,
-                uint32_t n_attrs);
-/* The same for ops with blocks or where the node itself is wanted; NULL when poisoned. `types` for
- * control ops' outputs. */
-cv_node *cv_build_node(cv_graph *graph, cv_op op, const cv_val *ins, uint32_t n_ins,
-                       const cv_attr *attrs, uint32_t n_attrs);
-cv_node *cv_build_control(cv_graph *graph, cv_op op, const cv_val *ins, uint32_t n_ins,
-                          const cv_attr *attrs, uint32_t n_attrs, cv_block *const *blocks,
-                          uint32_t n_blocks, const cv_type *types, uint32_t n_types);
-
-/* States that a = b (under the graph's guard) and remembers it in `equalities` unless it is
- * provable or known. False, and the sticky error, where it cannot hold. */
-bool cv_graph_assume_equal(cv_graph *graph, cv_expr a, cv_expr b);
-/* Writes `keep` for `drop` in all types, attributes, guards, elements and equalities; `keep` gets
- * the intersection of the bounds. For an equality of two plain symbols without a guard. */
-void cv_graph_unify(cv_graph *graph, cv_sym keep, cv_sym drop);
-/* The same for any replacement: map[s] for each symbol s, CV_EXPR_NONE to keep it. */
-void cv_graph_substitute(cv_graph *graph, const cv_expr *map);
-
 /* Of a loop: how many values are carried. Its inputs are [trips, condition, carried...,
  * captured...], its outputs [carried..., stacked...], its body's results [condition, carried...,
  * items...]; an output is stacked where it has one more dim (the first: the symbol of the trips)
@@ -255,60 +233,6 @@ const cv_attr *cv_node_attr(const cv_node *node, cv_attr_key key); /* NULL if ab
 int64_t cv_node_int(const cv_node *node, cv_attr_key key);
 const char *cv_node_text(const cv_node *node, cv_attr_key key);
 
-/* Short builders. They simplify trivially (identity reshape, transpose, broadcast, slice, pad and
- * cast give their operand). */
-cv_val cv_unary(cv_graph *graph, cv_op op, cv_val x);
-cv_val cv_binary(cv_graph *graph, cv_op op, cv_val a, cv_val b); /* equal dims and dtype */
-cv_val cv_binary_bc(cv_graph *graph, cv_op op, cv_val a,
-                    cv_val b); /* numpy broadcasting made explicit */
-cv_val cv_select(cv_graph *graph, cv_val c, cv_val a,
-                 cv_val b); /* numpy broadcasting made explicit */
-cv_val cv_cast(cv_graph *graph, cv_val x, cv_dtype to);
-cv_val cv_reshape(cv_graph *graph, cv_val x, const cv_expr *dims, int rank);
-/* x under dims that are assumed to be its own (a reshape and an equality a dim); x itself where
- * they are provably equal. */
-cv_val cv_assume_dims(cv_graph *graph, cv_val x, const cv_expr *dims, int rank);
-cv_val cv_transpose(cv_graph *graph, cv_val x, const int64_t *perm);
-/* Numpy's common dims of n types. Of two symbolic dims that are neither equal nor 1 the first wins,
- * of a symbolic one and a constant the constant, and they are assumed equal: a dim that might be 1
- * at run time is taken for the other. False and the sticky error else. */
-bool cv_broadcast_dims(cv_graph *graph, const cv_type *const *types, uint32_t n, cv_type *out_type);
-/* Numpy's broadcast of x to these dims: ranks may differ. Dims as in cv_broadcast_dims. */
-cv_val cv_broadcast_to(cv_graph *graph, cv_val x, const cv_expr *dims, int rank);
-cv_val cv_slice_axis(cv_graph *graph, cv_val x, int axis, cv_expr start, cv_expr extent,
-                     int64_t step);
-cv_val cv_pad(cv_graph *graph, cv_val x, cv_val value, const cv_expr *lo, const cv_expr *hi);
-cv_val cv_concat(cv_graph *graph, const cv_val *xs, uint32_t n, int axis);
-cv_val cv_gather(cv_graph *graph, cv_val x, cv_val idx, int axis);
-cv_val cv_gather_nd(cv_graph *graph, cv_val x, cv_val idx, int batch_dims);
-cv_val cv_iota(cv_graph *graph, cv_dtype dtype, const cv_expr *dims, int rank, int axis);
-cv_val cv_extents(cv_graph *graph, const cv_expr *exprs, uint32_t n);
-/* kind "sum", ...; keep: reduced axes stay as 1. axes: bit mask. */
-cv_val cv_reduce(cv_graph *graph, cv_val x, const char *kind, uint32_t axes, bool keep);
-cv_val cv_matmul(cv_graph *graph, cv_val a, cv_val b, cv_dtype to);
-typedef struct {
-  int spatial; /* number of spatial dims */
-  int64_t strides[CV_MAX_RANK], dilations[CV_MAX_RANK], lhs_dilation[CV_MAX_RANK],
-      kernel[CV_MAX_RANK];
-  cv_expr lo[CV_MAX_RANK], hi[CV_MAX_RANK];
-  int64_t groups;
-} cv_window_attrs;
-cv_val cv_conv(cv_graph *graph, cv_val x, cv_val w, const cv_window_attrs *attrs, cv_dtype to);
-cv_val cv_window(cv_graph *graph, cv_val x, const char *kind, const cv_window_attrs *attrs);
-
-/* The elements of an integer or bool value as expressions (known or symbolic): true, or false if
- * they are not known. A constant of up to 4096 elements always is. */
-bool cv_graph_elems(cv_graph *graph, cv_val v, const cv_expr **out_elems, uint32_t *out_n);
-/* The elements as expressions whatever it takes: those of cv_graph_elems, else new symbols with
- * bounds [lo, hi], bound to the value's elements by a `bind` node. The value's dims must be
- * constant and few. False (and the sticky error) else. */
-bool cv_graph_bind_elems(cv_graph *graph, cv_val v, const char *name, int64_t lo, int64_t hi,
-                         const cv_expr **out_elems, uint32_t *out_n);
-/* The bytes of a constant as doubles or int64s (arena; splat expanded): NULL if v is no constant or
- * too large (> 1M). */
-const double *cv_graph_doubles(cv_graph *graph, cv_val v, uint64_t *out_n);
-const int64_t *cv_graph_ints(cv_graph *graph, cv_val v, uint64_t *out_n);
-
 /* "f32[batch,3,224,224]". In the arena. */
 const char *cv_type_text(cv_graph *graph, const cv_type *type);
 
@@ -317,29 +241,10 @@ const char *cv_type_text(cv_graph *graph, const cv_type *type);
  */
 CV_NODISCARD cv_status cv_graph_verify(cv_graph *graph, const char *after);
 
-/* Text form and back: one line a node,
- *   graph "name" (%x: f32[batch,3], %w: f32[3,4] const) {
- *     %3: f32[batch,4] = matmul(%x, %w) {to=f32} @"fc1" !1
- *   } -> (%3 "y")
- * Small constants (<= 64 elements) are literals, larger ones `const#HASH`, with floats in hex.
- * docs/text-form.md. */
-void cv_graph_print(const cv_graph *graph, cv_str *out);
-/* Parses a text into a graph over `exprs` (NULL: its own). Bounded: depth, sizes; CV_INVALID with
- * line and column. Consts by hash are looked up through `find` (may be NULL: they become constants
- * without data). */
-typedef const void *(*cv_const_find)(void *context, uint64_t hash, uint64_t bytes);
-CV_NODISCARD cv_status cv_graph_parse(const char *text, cv_exprs *exprs, cv_const_find find,
-                                      void *context, cv_graph **out_graph);
-
-/* The interpreter: constant folder and oracle. Runs a graph on tensors: `ins` by params, `outs`
- * (owned by the caller) by results; `symbols` has an entry for each symbol, those known set, the
- * rest CV_UNBOUND. Plain loops, float accumulation in double where the op's accumulator is a float
- * type (an oracle, not a bit-exact twin of the kernels). CV_INVALID for bad indices. */
-CV_NODISCARD cv_status cv_graph_interpret(cv_graph *graph, const cv_tensor *ins, int64_t *symbols,
-                                          cv_tensor *outs);
-/* One node on tensors (blocks aside): used by the constant folder. */
-CV_NODISCARD cv_status cv_node_interpret(const cv_graph *graph, const cv_node *node,
-                                         const cv_tensor *ins, const int64_t *symbols,
-                                         cv_tensor *outs);
+/* The rest of the face. */
+#include "compiler/build.h"
+#include "compiler/elems.h"
+#include "compiler/interp.h"
+#include "compiler/text.h"
 
 #endif

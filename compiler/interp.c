@@ -1,4 +1,6 @@
 /* The interpreter: values, blocks, control flow. */
+#include "compiler/interp.h"
+
 #include <inttypes.h>
 #include <string.h>
 

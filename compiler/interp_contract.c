@@ -126,52 +126,67 @@ static void tap_offsets(const space *s, const int64_t *k, int64_t *out_offsets) 
   }
 }
 
-/* Adds what one tap contributes to all planes of one image. `acc` is [channels out, out_count]. */
-static void conv_tap(const space *s, const cv_tensor *w, int64_t groups, bool is_float,
-                     const number *x, const number *weights, int64_t position,
-                     const int64_t *offsets, number *acc) {
-  int64_t m = w->dims[0], inner = w->dims[1], per_group = m / groups;
+/* A convolution under way. */
+typedef struct {
+  space s;
+  const cv_tensor *w;
+  int64_t groups;
+  bool is_float;
+  number *x, *weights;
+  number *acc;      /* [n, channels out, out_count] */
+  int64_t *offsets; /* of the present tap, by output position */
+} convolution;
+
+/* sum[k] += weight * plane[offset of k] where the tap does not fall into the padding. */
+static void add_plane(const convolution *c, number *sum, number weight, const number *plane) {
+  for (int64_t k = 0; k < c->s.out_count; k++) {
+    if (c->offsets[k] < 0) continue;
+    if (c->is_float) {
+      sum[k].f += weight.f * plane[c->offsets[k]].f;
+    } else {
+      sum[k].i = wrap_add(sum[k].i, wrap_mul(weight.i, plane[c->offsets[k]].i));
+    }
+  }
+}
+
+/* Adds what the tap at `position` contributes to all planes of image n. */
+static void conv_tap(const convolution *c, int64_t n, int64_t position) {
+  int64_t m = c->w->dims[0], inner = c->w->dims[1], per_group = m / c->groups;
+  const number *image = c->x + n * inner * c->groups * c->s.in_count;
   for (int64_t o = 0; o < m; o++) {
-    for (int64_t c = 0; c < inner; c++) {
-      const number *plane = x + (o / per_group * inner + c) * s->in_count;
-      number weight = weights[(o * inner + c) * s->kernel_count + position];
-      number *sum = acc + o * s->out_count;
-      for (int64_t k = 0; k < s->out_count; k++) {
-        if (offsets[k] < 0) continue;
-        if (is_float) {
-          sum[k].f += weight.f * plane[offsets[k]].f;
-        } else {
-          sum[k].i = wrap_add(sum[k].i, wrap_mul(weight.i, plane[offsets[k]].i));
-        }
-      }
+    for (int64_t i = 0; i < inner; i++) {
+      const number *plane = image + (o / per_group * inner + i) * c->s.in_count;
+      number weight = c->weights[(o * inner + i) * c->s.kernel_count + position];
+      add_plane(c, c->acc + (n * m + o) * c->s.out_count, weight, plane);
     }
   }
 }
 
 static cv_status conv(const interp_call *call) {
-  const cv_tensor *x = &call->ins[0], *w = &call->ins[1], *y = &call->outs[0];
-  int64_t groups = cv_node_int(call->node, CV_ATTR_GROUPS), index[CV_MAX_RANK] = {0};
-  space s;
-  cv_status status = space_of(call, w->dims + 2, &s);
+  const cv_tensor *x = &call->ins[0], *y = &call->outs[0];
+  convolution c = {.w = &call->ins[1],
+                   .groups = cv_node_int(call->node, CV_ATTR_GROUPS),
+                   .is_float = cv_dtype_is_float(x->dtype)};
+  int64_t index[CV_MAX_RANK] = {0}, count = interp_count(y);
+  cv_status status = space_of(call, c.w->dims + 2, &c.s);
   if (status != CV_OK) return status;
-  if (w->dims[0] % groups != 0) return interp_fail(call, "channels out do not divide into groups");
-  int64_t image = x->dims[1] * s.in_count, result = w->dims[0] * s.out_count;
-  number *values = numbers_of(x), *weights = numbers_of(w);
-  number *acc = cv_alloc_or_die((size_t)interp_count(y) + 1, sizeof *acc);
-  int64_t *offsets = cv_alloc_or_die((size_t)s.out_count + 1, sizeof *offsets);
-  for (int64_t k = 0; k < s.kernel_count && result > 0; k++) {
-    tap_offsets(&s, index, offsets);
-    for (int64_t n = 0; n < x->dims[0]; n++) {
-      conv_tap(&s, w, groups, cv_dtype_is_float(x->dtype), values + n * image, weights, k, offsets,
-               acc + n * result);
-    }
-    interp_next(s.rank, s.kernel, index);
+  if (c.w->dims[0] % c.groups != 0) {
+    return interp_fail(call, "channels out do not divide into groups");
   }
-  store(y, 0, x->dtype, acc, interp_count(y));
-  cv_free(values);
-  cv_free(weights);
-  cv_free(acc);
-  cv_free(offsets);
+  c.x = numbers_of(x);
+  c.weights = numbers_of(c.w);
+  c.acc = cv_alloc_or_die((size_t)count + 1, sizeof *c.acc);
+  c.offsets = cv_alloc_or_die((size_t)c.s.out_count + 1, sizeof *c.offsets);
+  for (int64_t k = 0; k < c.s.kernel_count && count > 0; k++) {
+    tap_offsets(&c.s, index, c.offsets);
+    for (int64_t n = 0; n < x->dims[0]; n++) conv_tap(&c, n, k);
+    interp_next(c.s.rank, c.s.kernel, index);
+  }
+  store(y, 0, x->dtype, c.acc, count);
+  cv_free(c.x);
+  cv_free(c.weights);
+  cv_free(c.acc);
+  cv_free(c.offsets);
   return CV_OK;
 }
 
@@ -181,13 +196,17 @@ cv_status interp_contract(const interp_call *call) {
   return CV_OK;
 }
 
-/* One output of a window: its sum or maximum, and where the first maximum is. */
-static void window_at(const interp_call *call, const space *s, const int64_t *out, int64_t plane,
-                      const char *kind, number *value, int64_t *position) {
-  const cv_tensor *x = &call->ins[0];
+/* One output of a window: the sum, and where in the plane its first maximum is (-1: all padding).
+ */
+typedef struct {
+  number sum;
+  int64_t position;
+} window_result;
+
+static window_result window_at(const cv_tensor *x, const space *s, const int64_t *out,
+                               int64_t plane) {
+  window_result r = {.position = -1};
   int64_t k[CV_MAX_RANK] = {0};
-  bool max = kind[0] == 'm';
-  *position = -1;
   do {
     int64_t offset = 0;
     bool inside = true;
@@ -198,16 +217,16 @@ static void window_at(const interp_call *call, const space *s, const int64_t *ou
     }
     if (!inside) continue;
     const void *element = interp_at(x, plane + offset);
-    const void *best = interp_at(x, plane + (*position < 0 ? offset : *position));
-    bool first = *position < 0;
-    if (first || (max && interp_order(x->dtype, element, best) > 0)) *position = offset;
-    if (max) continue;
+    if (r.position < 0 || interp_order(x->dtype, element, interp_at(x, plane + r.position)) > 0) {
+      r.position = offset;
+    }
     if (cv_dtype_is_float(x->dtype)) {
-      value->f += cv_element_to_double(x->dtype, element);
+      r.sum.f += cv_element_to_double(x->dtype, element);
     } else {
-      value->i = wrap_add(value->i, cv_element_to_int(x->dtype, element));
+      r.sum.i = wrap_add(r.sum.i, cv_element_to_int(x->dtype, element));
     }
   } while (interp_next(s->rank, s->kernel, k));
+  return r;
 }
 
 /* The lowest value of a dtype: what a maximum over padding alone gives. */
@@ -227,21 +246,20 @@ cv_status interp_window(const interp_call *call) {
   if (status != CV_OK) return status;
   int64_t n = interp_count(y);
   for (int64_t i = 0; i < n; i++) {
-    number value = {0};
-    int64_t position, plane = i / s.out_count * s.in_count;
-    window_at(call, &s, index, plane, kind, &value, &position);
+    int64_t plane = i / s.out_count * s.in_count;
+    window_result r = window_at(x, &s, index, plane);
     interp_next(s.rank, s.out, index);
     void *out = interp_out(y, i);
     if (arg) {
-      cv_element_from_int(CV_I64, position < 0 ? 0 : position, out);
-    } else if (kind[0] == 'm' && position < 0) {
+      cv_element_from_int(CV_I64, r.position < 0 ? 0 : r.position, out);
+    } else if (kind[0] == 'm' && r.position < 0) {
       store_lowest(y->dtype, out);
     } else if (kind[0] == 'm') {
-      memcpy(out, interp_at(x, plane + position), size);
+      memcpy(out, interp_at(x, plane + r.position), size);
     } else if (cv_dtype_is_float(x->dtype)) {
-      cv_element_from_double(y->dtype, value.f, out);
+      cv_element_from_double(y->dtype, r.sum.f, out);
     } else {
-      cv_element_from_int(y->dtype, value.i, out);
+      cv_element_from_int(y->dtype, r.sum.i, out);
     }
   }
   return CV_OK;

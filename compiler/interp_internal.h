@@ -25,7 +25,7 @@ CV_NODISCARD cv_status interp_window(const interp_call *call);
 CV_NODISCARD cv_status interp_routine(const interp_call *call);
 CV_NODISCARD cv_status interp_nms(const interp_call *call);
 
-/* "node \"fc1\" (gather)", for sentences; valid until the next call of this thread's error. */
+/* CV_INVALID with a sentence that begins with the node. */
 CV_NODISCARD cv_status interp_fail(const interp_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* An attribute's expression, evaluated. */
@@ -46,9 +46,14 @@ static inline void *interp_out(const cv_tensor *tensor, int64_t i) {
 void interp_strides(int rank, const int64_t *dims, int64_t *out_strides);
 /* The next index vector in row-major order; false after the last. */
 bool interp_next(int rank, const int64_t *dims, int64_t *index);
-/* Copies a box of `dims` elements of `size` bytes between strided places. */
-void interp_copy(int rank, const int64_t *dims, unsigned char *to, const int64_t *to_strides,
-                 const unsigned char *from, const int64_t *from_strides, size_t size);
+/* A box of elements that lie apart by strides, counted in elements; `data` is its first. */
+typedef struct {
+  unsigned char *data;
+  int64_t strides[CV_MAX_RANK];
+} interp_box;
+/* Copies `dims` elements of `size` bytes from one box to the other. */
+void interp_copy(int rank, const int64_t *dims, const interp_box *to, const interp_box *from,
+                 size_t size);
 /* Order of two elements of a number's dtype: -1, 0, 1; a NaN is above all and equal to itself. */
 int interp_order(cv_dtype dtype, const void *a, const void *b);
 /* a * b, a + b and a ^ b in int64, wrapping. */

@@ -21,39 +21,45 @@ bool interp_next(int rank, const int64_t *dims, int64_t *index) {
   return false;
 }
 
-void interp_copy(int rank, const int64_t *dims, unsigned char *to, const int64_t *to_strides,
-                 const unsigned char *from, const int64_t *from_strides, size_t size) {
-  int64_t index[CV_MAX_RANK] = {0}, width = rank > 0 ? dims[rank - 1] : 1;
-  int64_t to_step = rank > 0 ? to_strides[rank - 1] : 1;
-  int64_t from_step = rank > 0 ? from_strides[rank - 1] : 1, bytes = (int64_t)size;
+void interp_copy(int rank, const int64_t *dims, const interp_box *to, const interp_box *from,
+                 size_t size) {
+  int64_t index[CV_MAX_RANK] = {0}, width = rank > 0 ? dims[rank - 1] : 1, bytes = (int64_t)size;
+  int64_t to_step = rank > 0 ? to->strides[rank - 1] : 1;
+  int64_t from_step = rank > 0 ? from->strides[rank - 1] : 1;
   for (int i = 0; i < rank; i++) {
     if (dims[i] == 0) return;
   }
   do {
     int64_t t = 0, f = 0;
     for (int i = 0; i < rank - 1; i++) {
-      t += index[i] * to_strides[i];
-      f += index[i] * from_strides[i];
+      t += index[i] * to->strides[i];
+      f += index[i] * from->strides[i];
     }
     if (to_step == 1 && from_step == 1) {
-      memcpy(to + t * bytes, from + f * bytes, (size_t)width * size);
+      memcpy(to->data + t * bytes, from->data + f * bytes, (size_t)width * size);
       continue;
     }
     for (int64_t k = 0; k < width; k++) {
-      memcpy(to + (t + k * to_step) * bytes, from + (f + k * from_step) * bytes, size);
+      memcpy(to->data + (t + k * to_step) * bytes, from->data + (f + k * from_step) * bytes, size);
     }
   } while (interp_next(rank - 1, dims, index));
+}
+
+/* The tensor's elements from the first on. */
+static interp_box box_of(const cv_tensor *tensor) {
+  interp_box box = {.data = tensor->data};
+  interp_strides(tensor->rank, tensor->dims, box.strides);
+  return box;
 }
 
 static cv_status move_slice(const interp_call *call, size_t size) {
   const cv_tensor *x = &call->ins[0], *y = &call->outs[0];
   const cv_attr *steps = cv_node_attr(call->node, CV_ATTR_STEPS);
-  int64_t starts[CV_MAX_RANK], from[CV_MAX_RANK], to[CV_MAX_RANK], offset = 0;
+  int64_t starts[CV_MAX_RANK], offset = 0;
+  interp_box from = box_of(x), to = box_of(y);
   cv_status status = interp_eval_list(call, CV_ATTR_STARTS, starts);
   if (status != CV_OK) return status;
   if (interp_count(y) == 0) return CV_OK;
-  interp_strides(x->rank, x->dims, from);
-  interp_strides(y->rank, y->dims, to);
   for (int i = 0; i < x->rank; i++) {
     int64_t last, way;
     bool inside = !__builtin_mul_overflow(y->dims[i] - 1, steps->ints[i], &way) &&
@@ -64,45 +70,45 @@ static cv_status move_slice(const interp_call *call, size_t size) {
                          "dim %d from %" PRId64 " by step %" PRId64 " leaves the extent %" PRId64,
                          i, starts[i], steps->ints[i], x->dims[i]);
     }
-    offset += starts[i] * from[i];
-    from[i] = y->dims[i] == 1 ? 0 : from[i] * steps->ints[i];
+    offset += starts[i] * from.strides[i];
+    from.strides[i] = y->dims[i] == 1 ? 0 : from.strides[i] * steps->ints[i];
   }
-  interp_copy(y->rank, y->dims, y->data, to, interp_at(x, offset), from, size);
+  from.data = interp_out(x, offset);
+  interp_copy(y->rank, y->dims, &to, &from, size);
   return CV_OK;
 }
 
 static cv_status move_pad(const interp_call *call, size_t size) {
   const cv_tensor *x = &call->ins[0], *y = &call->outs[0];
-  int64_t lo[CV_MAX_RANK], hi[CV_MAX_RANK], from[CV_MAX_RANK], to[CV_MAX_RANK], offset = 0;
+  int64_t lo[CV_MAX_RANK], hi[CV_MAX_RANK], offset = 0;
+  interp_box from = box_of(x), to = box_of(y);
   cv_status status = interp_eval_list(call, CV_ATTR_LO, lo);
   if (status == CV_OK) status = interp_eval_list(call, CV_ATTR_HI, hi);
   if (status != CV_OK) return status;
   int64_t n = interp_count(y);
   for (int64_t i = 0; i < n; i++) memcpy(interp_out(y, i), call->ins[1].data, size);
-  interp_strides(x->rank, x->dims, from);
-  interp_strides(y->rank, y->dims, to);
   for (int i = 0; i < x->rank; i++) {
     if (lo[i] < 0 || hi[i] < 0) {
       return interp_fail(call, "dim %d is padded by %" PRId64 " and %" PRId64, i, lo[i], hi[i]);
     }
-    offset += lo[i] * to[i];
+    offset += lo[i] * to.strides[i];
   }
-  if (interp_count(x) > 0) {
-    interp_copy(x->rank, x->dims, interp_out(y, offset), to, x->data, from, size);
-  }
+  if (interp_count(x) == 0) return CV_OK;
+  to.data = interp_out(y, offset);
+  interp_copy(x->rank, x->dims, &to, &from, size);
   return CV_OK;
 }
 
 static void move_concat(const interp_call *call, size_t size) {
   const cv_tensor *y = &call->outs[0];
-  int64_t from[CV_MAX_RANK], to[CV_MAX_RANK], at = 0;
-  int64_t axis = cv_node_int(call->node, CV_ATTR_AXIS);
-  interp_strides(y->rank, y->dims, to);
+  interp_box to = box_of(y);
+  int64_t axis = cv_node_int(call->node, CV_ATTR_AXIS), at = 0;
   for (uint32_t i = 0; i < call->node->n_ins; i++) {
     const cv_tensor *x = &call->ins[i];
-    interp_strides(x->rank, x->dims, from);
+    interp_box from = box_of(x);
     if (interp_count(x) > 0) {
-      interp_copy(x->rank, x->dims, interp_out(y, at * to[axis]), to, x->data, from, size);
+      to.data = interp_out(y, at * to.strides[axis]);
+      interp_copy(x->rank, x->dims, &to, &from, size);
     }
     at += x->dims[axis];
   }
@@ -112,7 +118,6 @@ cv_status interp_move(const interp_call *call) {
   const cv_tensor *x = &call->ins[0], *y = &call->outs[0];
   const cv_node *node = call->node;
   size_t size = cv_dtype_size(y->dtype);
-  int64_t own[CV_MAX_RANK], from[CV_MAX_RANK], to[CV_MAX_RANK];
   if (node->op == CV_OP_slice) return move_slice(call, size);
   if (node->op == CV_OP_pad) return move_pad(call, size);
   if (node->op == CV_OP_concat) {
@@ -127,20 +132,19 @@ cv_status interp_move(const interp_call *call) {
     if (y->bytes > 0) memcpy(y->data, x->data, y->bytes);
     return CV_OK;
   }
-  interp_strides(x->rank, x->dims, own);
-  interp_strides(y->rank, y->dims, to);
+  interp_box own = box_of(x), from = own, to = box_of(y);
   for (int i = 0; i < x->rank; i++) {
     if (node->op == CV_OP_transpose) {
-      from[i] = own[cv_node_attr(node, CV_ATTR_PERM)->ints[i]];
+      from.strides[i] = own.strides[cv_node_attr(node, CV_ATTR_PERM)->ints[i]];
     } else {
       if (x->dims[i] != 1 && x->dims[i] != y->dims[i]) {
         return interp_fail(call, "%s cannot be broadcast to %s", cv_tensor_shape_text(x).text,
                            cv_tensor_shape_text(y).text);
       }
-      from[i] = x->dims[i] == 1 ? 0 : own[i];
+      from.strides[i] = x->dims[i] == 1 ? 0 : own.strides[i];
     }
   }
-  interp_copy(y->rank, y->dims, y->data, to, x->data, from, size);
+  interp_copy(y->rank, y->dims, &to, &from, size);
   return CV_OK;
 }
 

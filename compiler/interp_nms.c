@@ -38,51 +38,56 @@ static int order_candidates(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The kept boxes of one class: indices into `kept` (room for n), best first. Returns how many. */
-static int64_t select_class(const float *boxes, const float *scores, int64_t n, int64_t most,
-                            float iou, float least, bool center, int64_t *kept) {
-  candidate *list = cv_alloc_or_die((size_t)n + 1, sizeof *list);
+typedef struct {
+  int64_t boxes, most; /* boxes an image; kept ones a class at most */
+  float iou, least;
+  bool center;
+  candidate *list; /* room for `boxes` */
+  int64_t *kept;
+} selection;
+
+/* The kept boxes of one class: indices into `kept`, best first. Returns how many. */
+static int64_t select_class(const selection *s, const float *boxes, const float *scores) {
   int64_t count = 0, taken = 0;
-  for (int64_t i = 0; i < n; i++) {
-    if (scores[i] > least) list[count++] = (candidate){scores[i], i};
+  for (int64_t i = 0; i < s->boxes; i++) {
+    if (scores[i] > s->least) s->list[count++] = (candidate){scores[i], i};
   }
-  if (count > 1) qsort(list, (size_t)count, sizeof *list, order_candidates);
-  for (int64_t i = 0; i < count && taken < most; i++) {
-    box own = box_at(boxes + 4 * list[i].index, center);
+  if (count > 1) qsort(s->list, (size_t)count, sizeof *s->list, order_candidates);
+  for (int64_t i = 0; i < count && taken < s->most; i++) {
+    box own = box_at(boxes + 4 * s->list[i].index, s->center);
     bool free_place = true;
     for (int64_t k = 0; k < taken && free_place; k++) {
-      free_place = !overlaps(own, box_at(boxes + 4 * kept[k], center), iou);
+      free_place = !overlaps(own, box_at(boxes + 4 * s->kept[k], s->center), s->iou);
     }
-    if (free_place) kept[taken++] = list[i].index;
+    if (free_place) s->kept[taken++] = s->list[i].index;
   }
-  cv_free(list);
   return taken;
 }
 
 cv_status interp_nms(const interp_call *call) {
   const cv_tensor *boxes = &call->ins[0], *scores = &call->ins[1];
   int64_t n = scores->dims[0], classes = scores->dims[1], each = scores->dims[2], found = 0;
-  int64_t most, *selected = call->outs[0].data, *count = call->outs[1].data;
-  float iou, least;
-  bool center = cv_node_int(call->node, CV_ATTR_CENTER) != 0;
-  memcpy(&most, call->ins[2].data, sizeof most);
-  memcpy(&iou, call->ins[3].data, sizeof iou);
-  memcpy(&least, call->ins[4].data, sizeof least);
-  int64_t *kept = cv_alloc_or_die((size_t)each + 1, sizeof *kept);
+  int64_t *selected = call->outs[0].data, *count = call->outs[1].data;
+  selection s = {.boxes = each, .center = cv_node_int(call->node, CV_ATTR_CENTER) != 0};
+  memcpy(&s.most, call->ins[2].data, sizeof s.most);
+  memcpy(&s.iou, call->ins[3].data, sizeof s.iou);
+  memcpy(&s.least, call->ins[4].data, sizeof s.least);
+  s.kept = cv_alloc_or_die((size_t)each + 1, sizeof *s.kept);
+  s.list = cv_alloc_or_die((size_t)each + 1, sizeof *s.list);
   for (int64_t i = 0; i < n; i++) {
     for (int64_t c = 0; c < classes; c++) {
-      const float *b = (const float *)boxes->data + 4 * i * each;
-      const float *s = (const float *)scores->data + (i * classes + c) * each;
-      int64_t taken = select_class(b, s, each, most, iou, least, center, kept);
+      int64_t taken = select_class(&s, (const float *)boxes->data + 4 * i * each,
+                                   (const float *)scores->data + (i * classes + c) * each);
       for (int64_t k = 0; k < taken; k++, found++) {
         selected[3 * found] = i;
         selected[3 * found + 1] = c;
-        selected[3 * found + 2] = kept[k];
+        selected[3 * found + 2] = s.kept[k];
       }
     }
   }
   for (int64_t k = 3 * found; k < 3 * n * classes * each; k++) selected[k] = -1;
   *count = found;
-  cv_free(kept);
+  cv_free(s.kept);
+  cv_free(s.list);
   return CV_OK;
 }
