@@ -360,14 +360,13 @@ static bool fits_before(growth *g, uint32_t position) {
       cv_fusion_free(fusion, node) || cv_class_of(node) != CV_CLASS_MAP || is_taken(g, position))
     return false;
   if (g->kind == GROW_ROW && !in_domain(g, node->outs[0])) return false;
-  if (g->kind == GROW_EPILOGUE && cv_fusion_read_outside(fusion, node->outs[0], g->stamp))
-    return false;
+  if (g->kind != GROW_ROW && cv_fusion_read_outside(fusion, node->outs[0], g->stamp)) return false;
   return !makes_cycle(g, position);
 }
 
 /* Tries to take the node on top of a group that is a kernel already; undone if it no longer is. */
-static bool try_before(growth *g, uint32_t position) {
-  if (!fits_before(g, position)) return false;
+static void try_before(growth *g, uint32_t position) {
+  if (!fits_before(g, position)) return;
   take(g, position);
   uint32_t *sorted = cv_alloc_or_die(g->n, sizeof *sorted);
   cv_vals results = {0};
@@ -377,28 +376,27 @@ static bool try_before(growth *g, uint32_t position) {
   prefix_results(g, g->n, sorted, &results);
   cv_vec_deinit(&results);
   cv_free(sorted);
-  return good;
 }
 
-/* The non-free producers of v: itself, or (`through`) behind free nodes. */
-static bool before_value(growth *g, cv_val v, bool through) {
+/* Tries the producers of v that are not free: itself, or those behind `depth` free nodes. A map may
+ * read such a chain several times, so nothing costly comes in through one. */
+static void before_value(growth *g, cv_val v, int depth) {
   const cv_node *def = cv_fusion_def(g->fusion, v);
-  if (!def) return false;
-  uint32_t position = g->fusion->position[def->id];
-  if (!cv_fusion_free(g->fusion, def)) return try_before(g, position);
-  if (!through || def->op == CV_OP_broadcast || cv_class_of(def) == CV_CLASS_GATHER) return false;
-  for (uint32_t i = 0; i < def->n_ins; i++)
-    if (before_value(g, def->ins[i], through)) return true;
-  return false;
+  if (!def || g->n == g->n_max) return;
+  if (!cv_fusion_free(g->fusion, def)) {
+    bool again = depth > 0 && g->kind == GROW_MAP && is_costly(def);
+    if (!again) try_before(g, g->fusion->position[def->id]);
+    return;
+  }
+  if (g->kind == GROW_ROW || def->op == CV_OP_broadcast || cv_class_of(def) == CV_CLASS_GATHER)
+    return;
+  for (uint32_t i = 0; i < def->n_ins; i++) before_value(g, def->ins[i], depth + 1);
 }
 
 static void grow_backward(growth *g) {
-  bool through = g->kind == GROW_EPILOGUE;
   for (uint32_t i = 0; i < g->n && g->n < g->n_max; i++) { /* g->n grows */
     const cv_node *node = g->fusion->nodes[g->taken[i]];
-    bool reads_before = g->kind == GROW_ROW || cv_class_of(node) == CV_CLASS_REDUCE || i > 0;
-    for (uint32_t k = 0; k < node->n_ins && reads_before && g->n < g->n_max; k++)
-      before_value(g, node->ins[k], through);
+    for (uint32_t k = 0; k < node->n_ins; k++) before_value(g, node->ins[k], 0);
   }
 }
 
@@ -465,6 +463,7 @@ void cv_fuse_grow(cv_fusion *fusion, uint32_t seed) {
       start(&g, GROW_MAP, seed);
       grow_forward(&g);
       cut_to_kernel(&g);
+      grow_backward(&g);
       break;
     default: start(&g, GROW_MAP, seed); break;
   }
