@@ -8,6 +8,13 @@
 #include "compiler/graph_internal.h"
 #include "runtime/half.h"
 
+void graph_room(void **data, size_t len, size_t *cap, size_t size) {
+  if (len < *cap) return;
+  size_t wanted = *cap > 0 ? 2 * *cap : 8;
+  *data = cv_realloc_or_die(*data, wanted, size);
+  *cap = wanted;
+}
+
 cv_graph *cv_graph_create(cv_exprs *exprs) {
   cv_graph *graph = cv_alloc_or_die(1, sizeof *graph);
   graph->arena.may_die = true;

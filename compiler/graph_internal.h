@@ -4,15 +4,12 @@
 
 #include "compiler/graph.h"
 
-/* Appends; memory that is out ends the process with a sentence. */
-#define graph_push(v, ...)                                                   \
-  do {                                                                       \
-    if ((v)->len == (v)->cap) {                                              \
-      (v)->cap = (v)->cap ? 2 * (v)->cap : 8;                                \
-      (v)->data = cv_realloc_or_die((v)->data, (v)->cap, sizeof *(v)->data); \
-    }                                                                        \
-    (v)->data[(v)->len++] = (__VA_ARGS__);                                   \
-  } while (0)
+/* Room for one more element; memory that is out ends the process with a sentence. */
+void graph_room(void **data, size_t len, size_t *cap, size_t size);
+/* Appends to a vector. */
+#define graph_push(v, ...)                                                          \
+  (graph_room((void **)(void *)&(v)->data, (v)->len, &(v)->cap, sizeof *(v)->data), \
+   (void)((v)->data[(v)->len++] = (__VA_ARGS__)))
 
 enum {
   GRAPH_MAX_ELEMS = 1024,       /* elements that are followed as expressions */

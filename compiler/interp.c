@@ -390,33 +390,47 @@ static cv_status check_equalities(const machine *m) {
   return CV_OK;
 }
 
-cv_status cv_graph_interpret(cv_graph *graph, const cv_tensor *ins, int64_t *symbols,
-                             cv_tensor *outs) {
-  const cv_block *body = graph->body;
-  size_t n = graph->values.len;
-  machine m = {.graph = graph, .symbols = symbols};
-  cv_status status = cv_graph_status(graph);
-  for (size_t i = 0; i < body->results.len; i++) outs[i] = (cv_tensor){0};
-  if (status != CV_OK) return status;
-  m.values = cv_alloc_or_die(n + 1, sizeof *m.values);
+/* Inputs are borrowed; all are there before a dim of one is checked against another's. */
+static cv_status take_inputs(const machine *m, const cv_tensor *ins) {
+  const cv_block *body = m->graph->body;
   for (size_t i = 0; i < body->params.len; i++) {
-    cv_tensor *value = &m.values[body->params.data[i]];
+    cv_tensor *value = &m->values[body->params.data[i]];
     *value = ins[i];
     value->owned = false;
   }
   for (size_t i = 0; i < body->params.len; i++) {
-    CV_TRY(bind_dims(&m, body->params.data[i], &m.values[body->params.data[i]]));
+    cv_status status = bind_dims(m, body->params.data[i], &m->values[body->params.data[i]]);
+    if (status != CV_OK) return status;
   }
-  CV_TRY(run_block(&m, body));
-  CV_TRY(check_equalities(&m));
+  return CV_OK;
+}
+
+static cv_status give_results(const machine *m, cv_tensor *outs) {
+  const cv_block *body = m->graph->body;
   for (size_t i = 0; i < body->results.len; i++) {
     cv_tensor *value;
-    CV_TRY(value_at(&m, body->results.data[i], &value));
-    CV_TRY(cv_tensor_copy(value, &outs[i]));
+    cv_status status = value_at(m, body->results.data[i], &value);
+    if (status == CV_OK) status = cv_tensor_copy(value, &outs[i]);
+    if (status != CV_OK) return status;
   }
+  return CV_OK;
+}
+
+cv_status cv_graph_interpret(cv_graph *graph, const cv_tensor *ins, int64_t *symbols,
+                             cv_tensor *outs) {
+  size_t n = graph->values.len, n_outs = graph->body->results.len;
+  machine m = {.graph = graph, .symbols = symbols};
+  cv_status status = cv_graph_status(graph);
+  for (size_t i = 0; i < n_outs; i++) outs[i] = (cv_tensor){0};
+  if (status != CV_OK) return status;
+  m.values = cv_alloc_or_die(n + 1, sizeof *m.values);
+  CV_TRY(take_inputs(&m, ins));
+  CV_TRY(run_block(&m, graph->body));
+  CV_TRY(check_equalities(&m));
+  status = give_results(&m, outs);
 out:
   for (size_t i = 0; i < n; i++) cv_tensor_deinit(&m.values[i]);
   cv_free(m.values);
-  for (size_t i = 0; i < body->results.len && status != CV_OK; i++) cv_tensor_deinit(&outs[i]);
+  for (size_t i = 0; i < n_outs && status != CV_OK; i++) cv_tensor_deinit(&outs[i]);
   return status;
 }

@@ -68,23 +68,30 @@ static bool parse_params(text_parser *p, cv_block *block) {
   return text_expect(p, ')');
 }
 
+/* "%y", and its name where there is one. */
+static bool parse_result(text_parser *p, cv_block *block, bool names) {
+  cv_val v;
+  const char *name;
+  if (!parse_use(p, &v)) return false;
+  graph_push(&block->results, v);
+  if (!names || text_peek(p) != '"') return true;
+  if (!text_string(p, &name)) return false;
+  graph_push(&p->graph->result_names, name);
+  return true;
+}
+
 static bool parse_results(text_parser *p, cv_block *block, bool names) {
-  cv_graph *graph = p->graph;
+  size_t named = 0;
   if (!text_expect(p, '}') || !text_expect(p, '-') || !text_expect(p, '>') ||
       !text_expect(p, '(')) {
     return false;
   }
   if (text_accept(p, ')')) return true;
   do {
-    cv_val v;
-    const char *name;
-    if (!parse_use(p, &v)) return false;
-    graph_push(&block->results, v);
-    if (!names || text_peek(p) != '"') continue;
-    if (!text_string(p, &name)) return false;
-    graph_push(&graph->result_names, name);
+    if (!parse_result(p, block, names)) return false;
   } while (text_accept(p, ','));
-  if (names && graph->result_names.len != 0 && graph->result_names.len != block->results.len) {
+  if (names) named = p->graph->result_names.len;
+  if (named != 0 && named != block->results.len) {
     return text_fail(p, "all results have names, or none");
   }
   return text_expect(p, ')');
@@ -92,29 +99,38 @@ static bool parse_results(text_parser *p, cv_block *block, bool names) {
 
 /* ---- attributes ---- */
 
+typedef cv_vec(int64_t) int_list;
+typedef cv_vec(cv_expr) expr_list;
+
+/* "[1,2,n]", into one of the lists by kind. */
+static bool parse_entries(text_parser *p, cv_attr_kind kind, int_list *ints, expr_list *exprs) {
+  if (!text_expect(p, '[')) return false;
+  if (text_accept(p, ']')) return true;
+  do {
+    int64_t i;
+    cv_expr e;
+    if (kind == CV_KIND_INTS) {
+      if (!text_int(p, &i)) return false;
+      graph_push(ints, i);
+    } else {
+      if (!text_expr(p, &e)) return false;
+      graph_push(exprs, e);
+    }
+  } while (text_accept(p, ','));
+  return text_expect(p, ']');
+}
+
 static bool parse_list(text_parser *p, cv_attr_kind kind, cv_attr *attr) {
-  cv_vec(int64_t) ints = {0};
-  cv_vec(cv_expr) exprs = {0};
-  bool ok = text_expect(p, '[');
-  if (ok && !text_accept(p, ']')) {
-    do {
-      int64_t i = 0;
-      cv_expr e = 0;
-      ok = kind == CV_KIND_INTS ? text_int(p, &i) : text_expr(p, &e);
-      if (kind == CV_KIND_INTS) {
-        graph_push(&ints, i);
-      } else {
-        graph_push(&exprs, e);
-      }
-    } while (ok && text_accept(p, ','));
-    ok = ok && text_expect(p, ']');
-  }
+  cv_arena *arena = &p->graph->arena;
+  int_list ints = {0};
+  expr_list exprs = {0};
+  bool ok = parse_entries(p, kind, &ints, &exprs);
   if (kind == CV_KIND_INTS) {
     attr->count = (uint32_t)ints.len;
-    attr->ints = cv_arena_copy(&p->graph->arena, ints.data, ints.len * sizeof *ints.data);
+    attr->ints = cv_arena_copy(arena, ints.data, ints.len * sizeof *ints.data);
   } else {
     attr->count = (uint32_t)exprs.len;
-    attr->exprs = cv_arena_copy(&p->graph->arena, exprs.data, exprs.len * sizeof *exprs.data);
+    attr->exprs = cv_arena_copy(arena, exprs.data, exprs.len * sizeof *exprs.data);
   }
   cv_vec_deinit(&ints);
   cv_vec_deinit(&exprs);
