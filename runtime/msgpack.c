@@ -10,6 +10,10 @@ enum {
   NIL = 0xc0,
   FALSE = 0xc2,
   TRUE = 0xc3,
+  BYTES8 = 0xc4,
+  BYTES16 = 0xc5,
+  BYTES32 = 0xc6,
+  FLOAT64 = 0xcb,
   UINT8 = 0xcc,
   UINT16 = 0xcd,
   UINT32 = 0xce,
@@ -63,6 +67,12 @@ void cv_mp_put_int(cv_str *out, int64_t value) {
     put(out, INT64, (uint64_t)value, 8);
 }
 
+void cv_mp_put_double(cv_str *out, double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  put(out, FLOAT64, bits, 8);
+}
+
 void cv_mp_put_bool(cv_str *out, bool value) { put(out, value ? TRUE : FALSE, 0, 0); }
 
 void cv_mp_put_nil(cv_str *out) { put(out, NIL, 0, 0); }
@@ -78,6 +88,16 @@ void cv_mp_put_text(cv_str *out, const char *text) {
   else
     put(out, TEXT32, length, 4);
   cv_str_append(out, text, length);
+}
+
+void cv_mp_put_bytes(cv_str *out, const void *data, uint32_t length) {
+  if (length <= UINT8_MAX)
+    put(out, BYTES8, length, 1);
+  else if (length <= UINT16_MAX)
+    put(out, BYTES16, length, 2);
+  else
+    put(out, BYTES32, length, 4);
+  cv_str_append(out, data, length);
 }
 
 static void put_count(cv_str *out, uint32_t count, int small, int large16, int large32) {
@@ -150,6 +170,17 @@ int64_t cv_mp_int(cv_mp_reader *reader) {
   return reader->failed ? 0 : (int64_t)value;
 }
 
+double cv_mp_double(cv_mp_reader *reader) {
+  if (peek(reader) != FLOAT64) {
+    cv_mp_fail(reader, "a floating-point number");
+    return 0;
+  }
+  uint64_t bits = take(reader, 8);
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 bool cv_mp_bool(cv_mp_reader *reader) {
   int first = peek(reader);
   if (first != TRUE && first != FALSE) {
@@ -187,6 +218,22 @@ const char *cv_mp_text(cv_mp_reader *reader, uint32_t *out_length) {
   reader->at += length;
   *out_length = (uint32_t)length;
   return text;
+}
+
+const void *cv_mp_bytes(cv_mp_reader *reader, uint32_t *out_length) {
+  *out_length = 0;
+  int first = peek(reader);
+  if (first < BYTES8 || first > BYTES32) {
+    cv_mp_fail(reader, "bytes");
+    return "";
+  }
+  uint64_t length = take(reader, 1 << (first - BYTES8));
+  if (length > left(reader)) cv_mp_fail(reader, "as many bytes as are announced");
+  if (reader->failed) return "";
+  const void *data = reader->at;
+  reader->at += length;
+  *out_length = (uint32_t)length;
+  return data;
 }
 
 static uint32_t count_of(cv_mp_reader *reader, int small, int large16, const char *what) {

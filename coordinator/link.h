@@ -1,0 +1,30 @@
+/* The member's end of the control link: a TCP connection to the coordinator that carries the
+ * messages of messages.def. PING is answered here. One thread. */
+#ifndef CV_COORDINATOR_LINK_H
+#define CV_COORDINATOR_LINK_H
+
+#include "coordinator/messages.h"
+
+typedef struct cv_link cv_link;
+
+/* Connects to "ADDRESS:PORT" (numbers), trying until the deadline (monotonic). CV_INVALID;
+ * CV_PEER_LOST, CV_NOMEM. Blocks. */
+CV_NODISCARD cv_status cv_link_connect(const char *address, int64_t deadline_ns,
+                                       cv_link **out_link);
+/* Accepts NULL. */
+void cv_link_close(cv_link *link);
+/* Polls readable when there is something to receive. */
+int cv_link_fd(const cv_link *link);
+
+/* Sends; blocks while the coordinator takes nothing, at most 10 s. CV_PEER_LOST, CV_TIMEOUT,
+ * CV_INVALID, CV_NOMEM. */
+CV_NODISCARD cv_status cv_link_send(cv_link *link, const cv_msg *msg);
+/* The next message, waited for until the deadline (0: not at all); its memory is the link's until
+ * the next call. CV_TIMEOUT; CV_PEER_LOST: the coordinator is gone; CV_CORRUPT, CV_VERSION. */
+CV_NODISCARD cv_status cv_link_receive(cv_link *link, int64_t deadline_ns, cv_msg *out_msg);
+
+/* Fills what every HELLO says of this process and machine: protocol, host, process, a fresh
+ * incarnation, version, CPU, cores, memory. `host` is room for its name. */
+void cv_hello_fill(cv_msg_hello *hello, char host[256]);
+
+#endif
