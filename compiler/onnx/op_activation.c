@@ -95,10 +95,15 @@ void cv_import_hard_swish(cv_on *n) {
   cv_on_set(n, 0, cv_mul(n->g, x, hard_sigmoid(n->g, x, 1.0 / 6, 0.5)));
 }
 
-/* The slope broadcasts to x. */
+/* The slope broadcasts to x; before opset 7 it is one per channel. */
 void cv_import_prelu(cv_on *n) {
-  cv_val x = cv_on_in(n, 0);
-  cv_on_set(n, 0, where_negative(n->g, x, cv_mul(n->g, x, cv_on_in(n, 1)), x));
+  cv_val x = cv_on_in(n, 0), slope = cv_on_in(n, 1);
+  int rank = cv_rank(n->g, x);
+  if (n->opset < 7 && cv_rank(n->g, slope) == 1 && rank > 1 &&
+      !e_is(n->g, cv_dim(n->g, slope, 0), 1)) {
+    slope = cv_along(n->g, slope, 1, rank);
+  }
+  cv_on_set(n, 0, where_negative(n->g, x, cv_mul(n->g, x, slope), x));
 }
 
 /* x - bias above lambd, x + bias below -lambd, else 0. */

@@ -24,6 +24,27 @@ void cv_import_swapped(cv_on *n) {
   cv_on_set(n, 0, cv_binary_bc(n->g, (cv_op)n->row->arg, cv_on_in(n, 1), cv_on_in(n, 0)));
 }
 
+/* Before opset 7: b is broadcast only if the node says so, from its dim `axis` on. */
+void cv_import_old_binary(cv_on *n) {
+  cv_graph *g = n->g;
+  cv_val a = cv_on_in(n, 0), b = cv_on_in(n, 1);
+  cv_expr dims[CV_MAX_RANK];
+  int rank = cv_rank(g, a), own = cv_rank(g, b);
+  if (cv_on_int(n, "broadcast", 0) && cv_on_attr(n, "axis") && own <= rank) {
+    int axis = cv_on_axis(n, cv_on_int(n, "axis", 0), rank);
+    if (axis + own > rank) {
+      cv_on_fail(n, CV_INVALID, "axis %d with operands of %d and %d dims", axis, rank, own);
+      return;
+    }
+    for (int i = 0; i < rank; i++) {
+      dims[i] = i >= axis && i < axis + own ? cv_dim(g, b, i - axis) : e_const(g, 1);
+    }
+    b = cv_reshape(g, b, dims, rank);
+  }
+  bool greater = strcmp(n->row->op, "Greater") == 0;
+  cv_on_set(n, 0, cv_binary_bc(g, (cv_op)n->row->arg, greater ? b : a, greater ? a : b));
+}
+
 /* Max, Min, Sum, Mean of any number of operands. */
 void cv_import_variadic(cv_on *n) {
   cv_val y = cv_on_in(n, 0);

@@ -138,17 +138,21 @@ void cv_import_max_unpool(cv_on *n) {
     out = e_add_i(g, out, w.attrs.kernel[i - 2]);
     dims[i] = e_sub(g, out, e_add(g, w.attrs.lo[i - 2], w.attrs.hi[i - 2]));
   }
-  cv_expr natural = e_const(g, 1), total = e_const(g, 1);
-  for (int i = 0; i < rank; i++) natural = e_mul(g, natural, dims[i]);
-  if (cv_on_has(n, 2)) {
-    /* Indices count in the natural dims of each plane, the result's planes are larger. */
-    const cv_expr *given = cv_on_exprs(n, 2, 0, CV_ONNX_MAX_DIM, &count);
-    if (!given || (int)count != rank) return;
-    for (int i = 0; i < rank; i++) dims[i] = given[i];
-  }
+  /* Indices count in these dims; asked-for larger ones are filled up with zeros. */
+  cv_expr total = e_const(g, 1), lo[CV_MAX_RANK], hi[CV_MAX_RANK];
   for (int i = 0; i < rank; i++) total = e_mul(g, total, dims[i]);
   cv_val flat = cv_full(g, cv_dt(g, x), &total, 1, 0);
   cv_val places = cv_unsqueeze(g, cv_flatten_all(g, index), 1);
   flat = cv_scatter(g, flat, places, cv_flatten_all(g, x), "set");
-  cv_on_set(n, 0, cv_reshape(g, flat, dims, rank));
+  cv_val y = cv_reshape(g, flat, dims, rank);
+  if (cv_on_has(n, 2)) {
+    const cv_expr *given = cv_on_exprs(n, 2, 0, CV_ONNX_MAX_DIM, &count);
+    if (!given || (int)count != rank) return;
+    for (int i = 0; i < rank; i++) {
+      lo[i] = e_const(g, 0);
+      hi[i] = e_max(g, e_sub(g, given[i], dims[i]), lo[i]);
+    }
+    y = cv_pad(g, y, cv_num(g, y, 0), lo, hi);
+  }
+  cv_on_set(n, 0, y);
 }

@@ -27,15 +27,21 @@ typedef struct {
 
 static cv_val f64(cv_graph *g, cv_expr e) { return cv_scalar_of(g, e, CV_F64); }
 
-/* start (in - 1) + i (end - start)(in - 1) / (out - 1) */
+/* The steps between the first and the last place, of an output that is scale times the input long
+ * even where that is no whole number; 1 for a single place. */
+static cv_val steps_of(cv_graph *g, const resize_axis *r) {
+  cv_val steps = cv_add_num(g, cv_mul(g, r->scale, f64(g, r->in)), -1);
+  cv_val single = cv_eq(g, f64(g, r->out), cv_num(g, steps, 1));
+  return cv_select(g, single, cv_num(g, steps, 1), steps);
+}
+
+/* start (in - 1) + i (end - start)(in - 1) / (out - 1); the middle if there is one place. */
 static cv_val crop_places(cv_graph *g, const resize_axis *r, cv_val i) {
   cv_val last = f64(g, e_add_i(g, r->in, -1)), span = cv_sub(g, r->roi_end, r->roi_start);
-  if (e_is(g, r->out, 1)) {
-    cv_val mid = cv_mul_num(g, cv_add(g, r->roi_start, r->roi_end), 0.5);
-    return cv_add(g, cv_mul_num(g, i, 0), cv_mul(g, mid, last));
-  }
-  cv_val step = cv_div(g, cv_mul(g, span, last), f64(g, e_add_i(g, r->out, -1)));
-  return cv_add(g, cv_mul(g, r->roi_start, last), cv_mul(g, i, step));
+  cv_val step = cv_div(g, cv_mul(g, span, last), steps_of(g, r));
+  cv_val at = cv_add(g, cv_mul(g, r->roi_start, last), cv_mul(g, i, step));
+  cv_val middle = cv_mul(g, cv_mul_num(g, cv_add(g, r->roi_start, r->roi_end), 0.5), last);
+  return cv_select(g, cv_eq(g, f64(g, r->out), cv_num(g, at, 1)), middle, at);
 }
 
 /* Where output i lies on the input's axis: f64 [out]. The names are ONNX's. */
@@ -58,9 +64,7 @@ static cv_val places(const resizer *z, const resize_axis *r) {
     return cv_add(g, half, cv_mul(g, cv_mul_num(g, in, 0.5), adjust));
   }
   if (strcmp(mode, "align_corners") == 0) {
-    if (e_is(g, r->out, 1)) return cv_mul_num(g, i, 0);
-    cv_val last = f64(g, e_add_i(g, r->in, -1));
-    return cv_div(g, cv_mul(g, i, last), f64(g, e_add_i(g, r->out, -1)));
+    return cv_div(g, cv_mul(g, i, f64(g, e_add_i(g, r->in, -1))), steps_of(g, r));
   }
   return cv_on_fail(z->n, CV_UNSUPPORTED, "coordinate_transformation_mode \"%s\"", mode);
 }
@@ -99,8 +103,12 @@ static cv_val kernel(const resizer *z, cv_val distance) {
 static cv_val weighted(const resizer *z, const resize_axis *r, cv_val x, cv_val at) {
   cv_graph *g = z->n->g;
   double reach = z->mode == LINEAR ? 1 : 2, squeeze = 1;
-  if (z->antialias && r->number < 1) squeeze = r->number;
-  int first = (int)floor(-reach / squeeze) + 1, last = 1 - first, rank = cv_rank(g, x);
+  if (z->antialias && r->number > 0 && r->number < 1) squeeze = r->number;
+  int rank = cv_rank(g, x);
+  if (reach / squeeze > 1024) {
+    return cv_on_fail(z->n, CV_UNSUPPORTED, "antialias over a scale of %g", r->number);
+  }
+  int first = (int)floor(-reach / squeeze) + 1, last = 1 - first;
   cv_val base = cv_floor(g, at), ratio = cv_sub(g, at, base), sum = CV_ABSENT, y = CV_ABSENT;
   cv_val *weights = cv_arena_array(&g->arena, cv_val, (size_t)(last - first + 1));
   cv_val top = f64(g, e_add_i(g, r->in, -1));
@@ -194,8 +202,12 @@ static void from_scales(cv_on *n, uint32_t input, uint32_t count, resize_axis *a
   uint64_t known = 0;
   const double *values = NULL;
   const float *attr = input == 0 ? cv_on_floats(n, "scales", &have) : NULL;
-  if (!attr) values = cv_graph_doubles(g, cv_on_in(n, input), &known);
-  if (values) have = (uint32_t)known;
+  if (!attr && cv_on_int(n, "antialias", 0)) {
+    values = cv_on_known_doubles(n, input, "scales", &have);
+  } else if (!attr) {
+    values = cv_graph_doubles(g, cv_on_in(n, input), &known);
+    have = (uint32_t)known;
+  }
   if ((attr || values) && have != count) {
     cv_on_fail(n, CV_INVALID, "%u scales for %u axes", have, count);
     return;
@@ -255,10 +267,10 @@ static void from_sizes(cv_on *n, uint32_t count, resize_axis *axes) {
   uint32_t have;
   const char *policy = cv_on_text(n, "keep_aspect_ratio_policy", "stretch");
   bool stretch = strcmp(policy, "stretch") == 0;
-  if (!stretch && !cv_on_known_ints(n, 3, "sizes", &have)) return;
-  const cv_expr *sizes = cv_on_exprs(n, 3, 1, CV_ONNX_MAX_DIM, &have);
-  const int64_t *ints = stretch ? NULL : cv_on_known_ints(n, 3, "sizes", &have);
-  if (!sizes || have != count) {
+  bool fixed = !stretch || cv_on_int(n, "antialias", 0) != 0;
+  const int64_t *ints = fixed ? cv_on_known_ints(n, 3, "sizes", &have) : NULL;
+  const cv_expr *sizes = fixed ? NULL : cv_on_exprs(n, 3, 1, CV_ONNX_MAX_DIM, &have);
+  if ((!sizes && !ints) || have != count) {
     if (cv_ok(g)) cv_on_fail(n, CV_INVALID, "%u sizes for %u axes", have, count);
     return;
   }

@@ -80,12 +80,21 @@ static bool uncertain(const cv_graph *g, cv_expr e) {
   return !cv_expr_is_const(g->exprs, e, &value) && lo < 0;
 }
 
+/* Before opset 5 the shape is an attribute. */
+static const cv_expr *old_shape(cv_on *n, uint32_t *out_rank) {
+  const int64_t *ints = cv_on_ints(n, "shape", out_rank);
+  cv_expr *dims = cv_arena_array(&n->g->arena, cv_expr, *out_rank + 1);
+  for (uint32_t i = 0; i < *out_rank; i++) dims[i] = e_const(n->g, ints[i]);
+  return dims;
+}
+
 void cv_import_reshape(cv_on *n) {
   cv_graph *g = n->g;
   cv_val x = cv_on_in(n, 0);
   cv_expr dims[CV_MAX_RANK];
   uint32_t rank;
-  const cv_expr *want = cv_on_exprs(n, 1, -1, CV_ONNX_MAX_DIM, &rank);
+  const cv_expr *want =
+      n->opset < 5 ? old_shape(n, &rank) : cv_on_exprs(n, 1, -1, CV_ONNX_MAX_DIM, &rank);
   if (!want) return;
   if (rank > CV_MAX_RANK) {
     cv_on_fail(n, CV_UNSUPPORTED, "%u dims, at most %d are supported", rank, CV_MAX_RANK);
@@ -178,7 +187,7 @@ void cv_import_transpose(cv_on *n) {
 void cv_import_concat(cv_on *n) {
   cv_graph *g = n->g;
   int rank = cv_rank(g, cv_on_in(n, 0));
-  int axis = cv_on_axis(n, cv_on_int(n, "axis", 0), rank);
+  int axis = cv_on_axis(n, cv_on_int(n, "axis", n->opset < 4 ? 1 : 0), rank);
   for (uint32_t i = 1; i < n->n_in && cv_ok(g); i++) {
     const cv_type type = *cv_ty(g, n->in[i]);
     cv_expr dims[CV_MAX_RANK];
@@ -302,10 +311,11 @@ void cv_import_depth_to_space(cv_on *n) {
 }
 
 void cv_import_space_to_depth(cv_on *n) {
-  static const int64_t perm[] = {0, 3, 5, 1, 2, 4};
+  static const int64_t dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
   cv_graph *g = n->g;
   cv_val x = cv_on_in(n, 0);
   int64_t b = cv_on_int(n, "blocksize", 1);
+  bool by_crd = strcmp(cv_on_text(n, "mode", "DCR"), "CRD") == 0;
   if (cv_rank(g, x) != 4 || b < 1) {
     cv_on_fail(n, CV_INVALID, "blocksize %lld, %d dims", (long long)b, cv_rank(g, x));
     return;
@@ -314,5 +324,6 @@ void cv_import_space_to_depth(cv_on *n) {
   cv_expr h = e_div(g, cv_dim(g, x, 2), block), w = e_div(g, cv_dim(g, x, 3), block);
   cv_expr six[6] = {cv_dim(g, x, 0), c, h, block, w, block};
   cv_expr four[4] = {six[0], e_mul_i(g, c, b * b), h, w};
-  cv_on_set(n, 0, cv_reshape(g, cv_transpose(g, cv_reshape(g, x, six, 6), perm), four, 4));
+  cv_on_set(n, 0,
+            cv_reshape(g, cv_transpose(g, cv_reshape(g, x, six, 6), by_crd ? crd : dcr), four, 4));
 }

@@ -31,7 +31,7 @@ typedef enum { CV_WINDOW_HANN, CV_WINDOW_HAMMING, CV_WINDOW_BLACKMAN } cv_onnx_w
 typedef enum { CV_CELL_RNN, CV_CELL_GRU, CV_CELL_LSTM } cv_onnx_cell;
 
 /* The newest opset of the default domain that the rows were checked against. */
-enum { CV_ONNX_NEWEST_OPSET = 28, CV_ONNX_OLDEST_OPSET = 7 };
+enum { CV_ONNX_NEWEST_OPSET = 28, CV_ONNX_OLDEST_OPSET = 1 };
 
 const cv_onnx_row *cv_onnx_rows(uint32_t *out_n);
 /* NULL if no row takes the op at this version. */
