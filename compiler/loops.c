@@ -15,6 +15,12 @@ static bool is_const(const cv_emit *emit, cv_expr e, int64_t value) {
   return cv_expr_is_const(emit->pool, e, &known) && known == value;
 }
 
+const char *cv_loops_name(const cv_emit *emit, const cv_digit *axis) {
+  cv_sym sym = CV_NONE;
+  (void)cv_expr_is_symbol(emit->pool, axis->at, &sym);
+  return emit->names.data[sym].text;
+}
+
 static void write_body(cv_emit *emit, const cv_loops *loops) {
   size_t mark = cv_emit_mark(emit);
   loops->body(emit, loops);
@@ -72,7 +78,9 @@ static bool split_axis(cv_emit *emit, cv_loops *loops, const cv_digit *wanted) {
   for (int i = 0; i < loops->n && loops->n < CV_MAX_AXES; i++) {
     if (loops->axes[i].at != wanted->at) continue;
     cv_expr outer = cv_expr_div(emit->pool, loops->axes[i].extent, wanted->extent);
-    const char *high = cv_emit_id(emit, "i"), *low = cv_emit_id(emit, "i");
+    const char *name = cv_loops_name(emit, &loops->axes[i]);
+    const char *high = cv_arena_format(emit->arena, "%sh", name);
+    const char *low = cv_arena_format(emit->arena, "%sl", name);
     cv_digit halves[2] = {
         {cv_expr_symbol(emit->pool, cv_emit_axis(emit, high, outer)), outer},
         {cv_expr_symbol(emit->pool, cv_emit_axis(emit, low, wanted->extent)), wanted->extent}};
@@ -239,12 +247,6 @@ void cv_loops_tasks(cv_emit *emit, const cv_loops *loops, const char *target) {
   write_sizes(emit, loops);
   cv_emit_line(emit, "%s += chunks * blocks;", target);
   cv_emit_close(emit);
-}
-
-const char *cv_loops_name(const cv_emit *emit, const cv_digit *axis) {
-  cv_sym sym = CV_NONE;
-  (void)cv_expr_is_symbol(emit->pool, axis->at, &sym);
-  return emit->names.data[sym].text;
 }
 
 /* The outer axes at row `row`. */
