@@ -41,6 +41,7 @@ static const cv_simplify_rule rules[] = {
     {"slice-of-concat", CV_RULE_EXACT, CV_OP_slice, cv_rule_slice_of_concat},
     {"concat-of-concat", CV_RULE_EXACT, CV_OP_concat, cv_rule_concat_of_concat},
     {"gather-one", CV_RULE_EXACT, CV_OP_gather, cv_rule_gather_one},
+    {"gather-own-item", CV_RULE_EXACT, CV_OP_gather_nd, cv_rule_gather_own_item},
     {"reduce-ones", CV_RULE_EXACT, CV_OP_reduce, cv_rule_reduce_ones},
     {"pad-into-conv", CV_RULE_EXACT, CV_OP_conv, cv_rule_pad_into_window},
     {"pad-into-window", CV_RULE_EXACT, CV_OP_window, cv_rule_pad_into_window},

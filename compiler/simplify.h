@@ -65,6 +65,7 @@ cv_val cv_rule_reshape_of_broadcast(cv_rewriter *r, const cv_node *node);
 cv_val cv_rule_slice_of_concat(cv_rewriter *r, const cv_node *node);
 cv_val cv_rule_concat_of_concat(cv_rewriter *r, const cv_node *node);
 cv_val cv_rule_gather_one(cv_rewriter *r, const cv_node *node);
+cv_val cv_rule_gather_own_item(cv_rewriter *r, const cv_node *node);
 cv_val cv_rule_reduce_ones(cv_rewriter *r, const cv_node *node);
 cv_val cv_rule_pad_into_window(cv_rewriter *r, const cv_node *node);
 /* simplify_weight.c */

@@ -175,6 +175,42 @@ cv_val cv_rule_gather_one(cv_rewriter *r, const cv_node *node) {
   return cv_reshape(graph, slice, out.dims, out.rank);
 }
 
+/* True if element [.., i, ..] of v is i, i along the axis. */
+static bool counts_along(const cv_graph *graph, cv_val v, int axis) {
+  const cv_node *def = cv_value_of(graph, v)->def;
+  if (!def) return false;
+  if (def->op == CV_OP_iota) return cv_node_int(def, CV_ATTR_AXIS) == axis;
+  const cv_type *to = cv_type_of(graph, v);
+  const cv_type *from = def->n_ins ? cv_type_of(graph, def->ins[0]) : to;
+  if (def->op == CV_OP_broadcast)
+    return from->dims[axis] == to->dims[axis] && counts_along(graph, def->ins[0], axis);
+  if (def->op != CV_OP_reshape) return false;
+  int below = -1; /* the one dim of `from` that is not 1 must be that of `to` */
+  for (int d = 0; d < from->rank; d++)
+    if (!cv_expr_is(graph, from->dims[d], 1)) below = below == -1 ? d : -2;
+  for (int d = 0; d < to->rank; d++)
+    if (d != axis && !cv_expr_is(graph, to->dims[d], 1)) return false;
+  return below >= 0 && from->dims[below] == to->dims[axis] &&
+         counts_along(graph, def->ins[0], below);
+}
+
+/* gather_nd whose first index is the place itself picks from its own item: that dim is one that x
+ * and the indices share. */
+cv_val cv_rule_gather_own_item(cv_rewriter *r, const cv_node *node) {
+  cv_graph *graph = r->graph;
+  int b = (int)cv_node_int(node, CV_ATTR_BATCH_DIMS);
+  const cv_node *join = cv_def_of(r, node->ins[1], CV_OP_concat);
+  const cv_type idx = *cv_type_of(graph, node->ins[1]);
+  if (!join || join->n_ins < 2 || cv_node_int(join, CV_ATTR_AXIS) != idx.rank - 1 ||
+      b >= idx.rank - 1 || cv_type_of(graph, node->ins[0])->dims[b] != idx.dims[b])
+    return CV_POISON;
+  const cv_type *first = cv_type_of(graph, join->ins[0]);
+  if (!cv_expr_is(graph, first->dims[idx.rank - 1], 1) || !counts_along(graph, join->ins[0], b))
+    return CV_POISON;
+  cv_val rest = cv_concat(graph, join->ins + 1, join->n_ins - 1, idx.rank - 1);
+  return cv_gather_nd(graph, node->ins[0], rest, b + 1);
+}
+
 /* Axes of one element need no reducing. */
 cv_val cv_rule_reduce_ones(cv_rewriter *r, const cv_node *node) {
   cv_graph *graph = r->graph;

@@ -183,7 +183,8 @@ static cv_status run_steps(const cv_program *p, const cv_tensor *inputs, int64_t
   cv_tensor *values = calloc(p->n_values + 1, sizeof *values);
   for (uint32_t v = 0; v < p->n_values; v++) {
     if (p->values[v].kind == CV_VALUE_INPUT) borrow(&inputs[p->values[v].source], &values[v]);
-    if (p->values[v].kind == CV_VALUE_CONST) read_const(&p->consts[p->values[v].source], &values[v]);
+    if (p->values[v].kind == CV_VALUE_CONST)
+      read_const(&p->consts[p->values[v].source], &values[v]);
   }
   run_binds(p->binds, p->n_binds, values, symbols);
   for (uint32_t s = 0; s < p->n_steps && status == CV_OK; s++)
