@@ -82,7 +82,7 @@ static void *communicate(void *arg) {
         cv_transport_wait(executor->rows, executor->n_rows, cv_queue_fd(executor->inbox),
                           next_watch, executor->spin_ns);
     if (status != CV_OK && status != CV_TIMEOUT) {
-      if (!told) cv_log_error("%s: cannot wait for messages: %s", executor->name, cv_error_text());
+      if (!told) cv_log_warn("%s: cannot wait for messages: %s", executor->name, cv_error_text());
       told = true;
       cv_clock_sleep_until(cv_clock_ns() + 1000000); /* goes on without its signals */
     }
