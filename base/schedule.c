@@ -29,9 +29,9 @@ struct cv_schedule {
   uint8_t *is_computed; /* [ring]; with state free: it has left, but an older one has not */
   uint8_t *in_state;    /* [n_in][ring] */
   uint8_t *out_state;
-  int64_t done;      /* every seq below has left */
-  int64_t computed;  /* every seq below is computed: its input slots are free */
-  int64_t computing; /* or -1 */
+  int64_t done;                /* every seq below has left */
+  int64_t computed;            /* every seq below is computed: its input slots are free */
+  int computing, compute_most; /* micro-batches that are given out to compute */
   int64_t offered;
   int active; /* micro-batches that are not free */
 };
@@ -89,7 +89,7 @@ cv_status cv_schedule_create(const cv_schedule_config *config, cv_schedule **out
   s->out_buffers = config->out_buffers;
   s->ring = config->out_buffers + most_slots;
   s->done = s->computed = s->offered = config->first_seq;
-  s->computing = -1;
+  s->compute_most = config->compute_ahead > 0 ? config->compute_ahead : 1;
   size_t ring = (size_t)s->ring, n_in = (size_t)s->n_in, n_out = (size_t)s->n_out;
   s->in = cv_alloc(n_in + 1, sizeof *s->in);
   s->out = cv_alloc(n_out + 1, sizeof *s->out);
@@ -187,10 +187,10 @@ static void leave(cv_schedule *s, int64_t seq) {
 }
 
 cv_status cv_schedule_on_computed(cv_schedule *s, int64_t seq) {
-  if (seq < 0 || s->computing != seq)
+  if (!in_window(s, seq) || s->state[at(s, seq)] != CV_SLOT_COMPUTING)
     return cv_error(CV_CORRUPT, "schedule: micro-batch %" PRId64 " computed, but it was not begun",
                     seq);
-  s->computing = -1;
+  s->computing--;
   s->state[at(s, seq)] = CV_SLOT_SENDING;
   s->is_computed[at(s, seq)] = 1;
   for (int e = 0; e < s->n_in; e++) *in_at(s, e, seq) = NOT_YET;
@@ -260,12 +260,12 @@ static int first_direct_without_grant(const cv_schedule *s, int64_t seq) {
 }
 
 static bool next_compute(cv_schedule *s, cv_schedule_action *action) {
-  if (s->computing >= 0) return false;
+  if (s->computing >= s->compute_most) return false;
   for (int64_t seq = s->done; seq < s->done + s->out_buffers; seq++) {
     if (!is_ready(s, seq) || first_direct_without_grant(s, seq) >= 0) continue;
     if (s->n_in == 0) s->active++;
     s->state[at(s, seq)] = CV_SLOT_COMPUTING;
-    s->computing = seq;
+    s->computing++;
     *action = (cv_schedule_action){CV_SCHEDULE_COMPUTE, -1, seq};
     return true;
   }
@@ -356,7 +356,7 @@ void cv_schedule_explain_text(const cv_schedule *s, char *text, size_t size) {
 }
 
 cv_schedule_lane_cause cv_schedule_lane(const cv_schedule *s) {
-  if (s->computing >= 0) return CV_LANE_COMPUTE;
+  if (s->computing > 0) return CV_LANE_COMPUTE;
   cv_schedule_lane_cause cause = CV_LANE_STARVED;
   for (int64_t seq = s->done; seq < s->done + s->ring; seq++) {
     if (is_ready(s, seq)) return CV_LANE_BLOCKED_SEND;

@@ -41,7 +41,10 @@ typedef struct {
   const cv_schedule_in *in;   /* [n_in], copied */
   const cv_schedule_out *out; /* [n_out], copied */
   int out_buffers;            /* B >= 1: micro-batches that are computing or sending at once */
-  int64_t first_seq;          /* the epoch's first sequence number, >= 0 */
+  int compute_ahead; /* micro-batches given out to compute at once, so that the next waits beside
+                        the kernel and not behind a message; 0: 1. They compute in the order given
+                        out */
+  int64_t first_seq; /* the epoch's first sequence number, >= 0 */
 } cv_schedule_config;
 
 typedef enum {
@@ -75,7 +78,7 @@ CV_NODISCARD cv_status cv_schedule_on_complete(cv_schedule *schedule, int edge, 
 /* The consumer of out-edge `edge` takes every seq < limit; a limit below the known one is stale and
  * ignored. */
 CV_NODISCARD cv_status cv_schedule_on_grant(cv_schedule *schedule, int edge, int64_t limit);
-/* The micro-batch that was started is computed: its input slots are free. */
+/* A micro-batch that was started is computed: its input slots are free. */
 CV_NODISCARD cv_status cv_schedule_on_computed(cv_schedule *schedule, int64_t seq);
 /* The send that was started is complete: its output buffer is no longer read for this edge. */
 CV_NODISCARD cv_status cv_schedule_on_sent(cv_schedule *schedule, int edge, int64_t seq);

@@ -31,7 +31,7 @@ typedef struct {
   const cv_device_spec *devices; /* [n_stages] */
   int64_t micro_batch;           /* items; 0: whole requests */
   uint32_t window;               /* micro-batches in flight; 0: 2 x stages + 2 */
-  uint32_t out_buffers;          /* of each stage; 0: 2 */
+  uint32_t out_buffers;          /* of each stage; 0: 3 */
   const int64_t *symbols;        /* of a typical micro-batch, see cv_edges_derive; or NULL */
 } cv_pipeline_plan;
 

@@ -57,7 +57,7 @@ static void handle(cv_executor *executor, cv_task *task) {
       cv_stage_enter(stage);
       break;
     case CV_TASK_LOADED: cv_stage_loaded(stage); break;
-    case CV_TASK_COMPUTED: cv_stage_computed(stage); break;
+    case CV_TASK_COMPUTED: cv_stage_computed(task->subject); break;
     case CV_TASK_UNLOAD: cv_stage_leave(stage); break;
     case CV_TASK_UNLOADED:
       unlink_stage(stage);

@@ -94,7 +94,7 @@ typedef struct {
   cv_span span;
   cv_device_spec device; /* equal specs share one device, its thread and its packed weights */
   uint32_t out_buffers;  /* micro-batches that compute or send at once, of values that cannot lie
-                            in a peer's slot; 0: 2 */
+                            in a peer's slot; 0: 3 */
 } cv_stage_spec;
 
 typedef struct {

@@ -90,7 +90,7 @@ static cv_status worker_open(cv_executor *executor, const cv_device_spec *spec,
     CV_TRY(cv_error(CV_INVALID, "device %s: %d threads, at least 1 is needed", worker->spec.name,
                     spec->threads));
   CV_TRY(ops->open(&worker->spec, &worker->device));
-  CV_TRY(cv_queue_create(CV_EXECUTOR_STAGES, false, &worker->jobs));
+  CV_TRY(cv_queue_create(CV_STAGE_JOBS * CV_EXECUTOR_STAGES, false, &worker->jobs));
   CV_TRY(trace_acquire(executor, &worker->trace));
   CV_TRY(cv_thread_start("cv-device", compute, worker, &worker->thread));
   worker->started = true;
@@ -142,7 +142,7 @@ static cv_status load(cv_stage *stage) {
   status = device->ops->load(device, stage->artifact, stage->span.first, stage->span.last,
                              &stage->slice);
   if (status != CV_OK) return cv_error_context(status, "device %s", stage->worker->spec.name);
-  cv_slice_memory_used(stage->slice, &stage->job.memory);
+  cv_slice_memory_used(stage->slice, &stage->jobs[0].memory);
   return CV_OK;
 }
 

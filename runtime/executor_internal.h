@@ -18,7 +18,8 @@
 enum {
   CV_EXECUTOR_STAGES = 256,  /* most stages at once */
   CV_EXECUTOR_REACHES = 256, /* most reach questions at once */
-  CV_EXECUTOR_INBOX = 5 * CV_EXECUTOR_STAGES + CV_EXECUTOR_REACHES + 1,
+  CV_EXECUTOR_INBOX = 6 * CV_EXECUTOR_STAGES + CV_EXECUTOR_REACHES + 1,
+  CV_STAGE_JOBS = 2, /* given to the compute thread at once */
   CV_SENTENCE = 512
 };
 
@@ -35,7 +36,7 @@ typedef enum {
 
 typedef struct {
   cv_task_kind kind;
-  void *subject; /* the stage, or the cv_reach */
+  void *subject; /* the stage, the cv_job, or the cv_reach */
 } cv_task;
 
 typedef struct {
@@ -87,8 +88,6 @@ typedef struct {
   int64_t *began_ns;
   /* out-edges */
   bool direct;        /* the shape of all its values is known before they are computed */
-  bool acquired;      /* the slot of the micro-batch that begins */
-  cv_slot slot;       /* that slot */
   cv_message message; /* the one being made */
   bool *pending;      /* [out_buffers]: to be sent once there is a slot */
   int64_t *sent_ns;   /* [out_buffers] */
@@ -104,10 +103,20 @@ typedef struct {
   uint64_t *memory_bytes;
 } cv_batch;
 
-/* What the compute thread works on; one at a time per stage, handed over through queues. */
+typedef enum {
+  CV_JOB_FREE,
+  CV_JOB_WAITS, /* not all its slots are acquired */
+  CV_JOB_RUNS   /* with the compute thread */
+} cv_job_phase;
+
+/* What the compute thread works on; handed over through queues. While one runs the next waits
+ * beside it. */
 typedef struct {
   cv_task task;
+  cv_stage *stage;
+  cv_job_phase phase;
   cv_batch *batch;
+  bool *acquired;      /* [n_out]: the slot of a direct edge */
   cv_tensor *ins;      /* [n_ins] */
   cv_tensor *planned;  /* [n_outs]: data, where it goes; NULL: the batch's own memory */
   bool *is_placed;     /* [n_outs] */
@@ -153,9 +162,9 @@ struct cv_stage {
   int n_open, n_channels; /* channels that met their peer; that are not closed */
   cv_schedule *schedule;
   cv_batch *batches; /* [out_buffers] */
-  cv_job job;
-  bool waits_for_slots; /* the job is begun, its slots are not all acquired */
-  bool is_computing;    /* the job is with the compute thread */
+  cv_job jobs[CV_STAGE_JOBS];
+  int running;         /* jobs with the compute thread */
+  int64_t computed_ns; /* when the last one ended */
   int sending, receiving;
   int64_t moved_ns;
 
@@ -214,22 +223,22 @@ CV_NODISCARD cv_status cv_stage_build(cv_executor *executor, const cv_stage_spec
 void cv_stage_free(cv_stage *stage); /* accepts NULL and half-built ones */
 
 /* stage.c: all on the communication thread */
-void cv_stage_enter(cv_stage *stage);    /* opens the channels */
-void cv_stage_loaded(cv_stage *stage);   /* the loader is done */
-void cv_stage_computed(cv_stage *stage); /* the job is done */
-void cv_stage_leave(cv_stage *stage);    /* as stage->wanted says */
+void cv_stage_enter(cv_stage *stage);  /* opens the channels */
+void cv_stage_loaded(cv_stage *stage); /* the loader is done */
+void cv_stage_computed(cv_job *job);   /* the job is done */
+void cv_stage_leave(cv_stage *stage);  /* as stage->wanted says */
 void cv_stage_fail(cv_stage *stage, cv_status status, const char *text);
 void cv_stage_watch(cv_stage *stage, int64_t now_ns);
 
 /* stage_batch.c: one micro-batch; all but cv_job_run on the communication thread */
 /* Begins the micro-batch: reads symbols and inputs. */
-void cv_batch_begin(cv_stage *stage, uint64_t seq);
-/* Gets the slots its results go to: CV_AGAIN: not all are there yet; else why it fails. */
-CV_NODISCARD cv_status cv_batch_acquire(cv_stage *stage);
-/* The job is back: its outcome is the micro-batch's. */
-void cv_batch_computed(cv_stage *stage);
+void cv_job_begin(cv_job *job, uint64_t seq);
+/* Gets the slots its results go to: CV_AGAIN: not all are there yet; else why the stage fails. */
+CV_NODISCARD cv_status cv_job_acquire(cv_job *job);
 /* Runs the job; the compute thread. */
-void cv_job_run(cv_stage *stage, cv_trace *trace);
+void cv_job_run(cv_job *job, cv_trace *trace);
+/* The job is back: its outcome is the micro-batch's. */
+void cv_job_finish(cv_job *job);
 /* Sends the micro-batch on an edge: CV_AGAIN: there is no slot yet. */
 CV_NODISCARD cv_status cv_batch_send(cv_stage *stage, cv_link *link, cv_batch *batch);
 

@@ -9,10 +9,12 @@
 /* ---- lanes ---- */
 
 static cv_compute_time compute_state(const cv_stage *stage) {
-  if (stage->is_computing) return CV_TIME_COMPUTE;
-  if (stage->waits_for_slots) return CV_TIME_BLOCKED_SEND;
+  if (stage->running) return CV_TIME_COMPUTE;
+  for (int i = 0; i < CV_STAGE_JOBS; i++)
+    if (stage->jobs[i].phase == CV_JOB_WAITS) return CV_TIME_BLOCKED_SEND;
   switch (cv_schedule_lane(stage->schedule)) {
-    case CV_LANE_BLOCKED_RECEIVE: return CV_TIME_BLOCKED_RECEIVE;
+    case CV_LANE_BLOCKED_RECEIVE: /* one input has come; is another under way, or not yet sent? */
+      return stage->receiving ? CV_TIME_BLOCKED_RECEIVE : CV_TIME_STARVED;
     case CV_LANE_BLOCKED_SEND: return CV_TIME_BLOCKED_SEND;
     case CV_LANE_STARVED: return CV_TIME_STARVED;
     default: return CV_TIME_OTHER;
@@ -103,24 +105,32 @@ static void send_pending(cv_stage *stage) {
 }
 
 /* Once its slots are there the micro-batch goes to the compute thread; one that failed is done. */
-static void dispatch(cv_stage *stage) {
-  cv_job *job = &stage->job;
-  cv_status status = cv_batch_acquire(stage);
-  stage->waits_for_slots = status == CV_AGAIN;
+static void dispatch(cv_job *job) {
+  cv_stage *stage = job->stage;
+  cv_status status = cv_job_acquire(job);
+  job->phase = status == CV_AGAIN ? CV_JOB_WAITS : CV_JOB_FREE;
   if (status == CV_AGAIN || !check(stage, status)) return;
   if (cv_message_status(job->batch->flags) != CV_OK) {
     check(stage, cv_schedule_on_computed(stage->schedule, (int64_t)job->batch->seq));
     return;
   }
   job->task.kind = CV_TASK_COMPUTE;
+  job->phase = CV_JOB_RUNS;
   job->dispatched_ns = cv_clock_ns();
-  stage->is_computing = true;
   pthread_mutex_lock(&stage->lock);
-  stage->computing_since_ns = job->dispatched_ns;
+  if (stage->running++ == 0) stage->computing_since_ns = job->dispatched_ns;
   pthread_mutex_unlock(&stage->lock);
   if (cv_queue_push(stage->worker->jobs, &job->task) == CV_OK) return;
-  stage->is_computing = false;
+  job->phase = CV_JOB_FREE;
+  stage->running--;
   check(stage, cv_error(CV_INTERNAL, "the queue of device %s is full", stage->spec.name));
+}
+
+static void begin(cv_stage *stage, uint64_t seq) {
+  cv_job *job = &stage->jobs[0];
+  while (job->phase != CV_JOB_FREE) job++; /* the schedule gives out no more than there are */
+  cv_job_begin(job, seq);
+  dispatch(job);
 }
 
 static void act(cv_stage *stage, const cv_schedule_action *action) {
@@ -132,16 +142,15 @@ static void act(cv_stage *stage, const cv_schedule_action *action) {
       send(stage, &stage->out[action->edge],
            &stage->batches[(uint64_t)action->seq % stage->out_buffers]);
       break;
-    case CV_SCHEDULE_COMPUTE:
-      cv_batch_begin(stage, (uint64_t)action->seq);
-      dispatch(stage);
-      break;
+    case CV_SCHEDULE_COMPUTE: begin(stage, (uint64_t)action->seq); break;
   }
 }
 
 static void advance(cv_stage *stage) {
   cv_schedule_action action;
-  if (stage->phase == CV_STAGE_RUNNING && stage->waits_for_slots) dispatch(stage);
+  for (int i = 0; i < CV_STAGE_JOBS; i++)
+    if (stage->phase == CV_STAGE_RUNNING && stage->jobs[i].phase == CV_JOB_WAITS)
+      dispatch(&stage->jobs[i]);
   send_pending(stage);
   while (stage->phase == CV_STAGE_RUNNING && cv_schedule_next(stage->schedule, &action))
     act(stage, &action);
@@ -160,6 +169,12 @@ static void on_grant(void *arg, cv_channel *channel, uint64_t limit) {
     advance(stage);
 }
 
+static void count_done(cv_stage *stage) {
+  pthread_mutex_lock(&stage->lock);
+  stage->lanes.times.micro_batches = (uint64_t)cv_schedule_done(stage->schedule);
+  pthread_mutex_unlock(&stage->lock);
+}
+
 static void on_sent(void *arg, cv_channel *channel, uint64_t seq, cv_status status) {
   cv_link *link = arg;
   cv_stage *stage = link->stage;
@@ -168,9 +183,7 @@ static void on_sent(void *arg, cv_channel *channel, uint64_t seq, cv_status stat
   if (stage->phase != CV_STAGE_RUNNING || status != CV_OK) return; /* on_error tells the reason */
   trace_message(stage, link, CV_TRACE_SEND, seq, link->sent_ns[seq % stage->out_buffers]);
   if (check(stage, cv_schedule_on_sent(stage->schedule, link->index, (int64_t)seq))) {
-    pthread_mutex_lock(&stage->lock);
-    stage->lanes.times.micro_batches = (uint64_t)cv_schedule_done(stage->schedule);
-    pthread_mutex_unlock(&stage->lock);
+    count_done(stage);
     advance(stage);
   }
 }
@@ -259,7 +272,7 @@ void cv_stage_loaded(cv_stage *stage) {
   stage->is_loaded = true;
   stage->moved_ns = cv_clock_ns();
   pthread_mutex_lock(&stage->lock);
-  stage->memory = stage->job.memory;
+  stage->memory = stage->jobs[0].memory;
   pthread_mutex_unlock(&stage->lock);
   if (stage->load_status != CV_OK) cv_stage_fail(stage, stage->load_status, stage->load_text);
   if (stage->phase == CV_STAGE_CLOSING)
@@ -268,27 +281,33 @@ void cv_stage_loaded(cv_stage *stage) {
     check_prepared(stage);
 }
 
-void cv_stage_computed(cv_stage *stage) {
-  cv_job *job = &stage->job;
-  int64_t seq = (int64_t)job->batch->seq;
-  if (stage->phase == CV_STAGE_RUNNING) cv_batch_computed(stage);
-  note(stage);
-  stage->is_computing = false;
-  pthread_mutex_lock(&stage->lock);
-  cv_lanes_not_computed(
-      &stage->lanes, (job->begin_ns - job->dispatched_ns) + (stage->lanes.last_ns - job->end_ns));
+/* Of the time counted as computing, what the job spent on its way to the compute thread and back.
+ */
+static void settle_time(cv_stage *stage, const cv_job *job) {
+  int64_t ready = job->dispatched_ns > stage->computed_ns ? job->dispatched_ns : stage->computed_ns;
+  int64_t way = job->begin_ns > ready ? job->begin_ns - ready : 0;
+  if (stage->running == 0) way += stage->lanes.last_ns - job->end_ns;
+  cv_lanes_not_computed(&stage->lanes, way);
+  stage->computed_ns = job->end_ns;
+  stage->computing_since_ns = stage->running ? job->end_ns : 0;
   stage->memory = job->memory;
-  stage->computing_since_ns = 0;
+}
+
+void cv_stage_computed(cv_job *job) {
+  cv_stage *stage = job->stage;
+  int64_t seq = (int64_t)job->batch->seq;
+  if (stage->phase == CV_STAGE_RUNNING) cv_job_finish(job);
+  note(stage);
+  job->phase = CV_JOB_FREE;
+  pthread_mutex_lock(&stage->lock);
+  stage->running--;
+  settle_time(stage, job);
   pthread_mutex_unlock(&stage->lock);
   if (stage->phase == CV_STAGE_CLOSING) {
     cv_stage_leave(stage);
   } else if (stage->phase == CV_STAGE_RUNNING &&
              check(stage, cv_schedule_on_computed(stage->schedule, seq))) {
-    if (stage->n_out == 0) {
-      pthread_mutex_lock(&stage->lock);
-      stage->lanes.times.micro_batches = (uint64_t)cv_schedule_done(stage->schedule);
-      pthread_mutex_unlock(&stage->lock);
-    }
+    if (stage->n_out == 0) count_done(stage);
     advance(stage);
   }
 }
@@ -313,9 +332,9 @@ void cv_stage_leave(cv_stage *stage) {
     cv_channel *channel = link_at(stage, i)->channel;
     if (channel && force) cv_channel_abort(channel);
     /* a kernel may still read and write slots */
-    if (channel && !stage->is_computing) cv_channel_close(channel);
+    if (channel && !stage->running) cv_channel_close(channel);
   }
-  if (stage->n_channels > 0 || stage->is_computing || !stage->is_loaded) return;
+  if (stage->n_channels > 0 || stage->running || !stage->is_loaded) return;
   stage->phase = CV_STAGE_LEAVING;
   stage->loader_task.kind = CV_TASK_UNLOADED;
   if (cv_queue_push(stage->executor->loader_inbox, &stage->loader_task) != CV_OK)

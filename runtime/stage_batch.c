@@ -37,9 +37,9 @@ static cv_status take_symbols(const cv_stage *stage, const cv_link *link, const 
   return CV_OK;
 }
 
-void cv_batch_begin(cv_stage *stage, uint64_t seq) {
+void cv_job_begin(cv_job *job, uint64_t seq) {
+  cv_stage *stage = job->stage;
   cv_batch *batch = &stage->batches[seq % stage->out_buffers];
-  cv_job *job = &stage->job;
   job->batch = batch;
   batch->seq = seq;
   batch->flags = 0;
@@ -63,7 +63,7 @@ void cv_batch_begin(cv_stage *stage, uint64_t seq) {
   }
   for (int e = 0; e < stage->n_out; e++) {
     cv_link *link = &stage->out[e];
-    link->acquired = false;
+    job->acquired[e] = false;
     /* what must be kept until a slot is there lies in the batch's own memory */
     for (uint32_t i = 0; !link->direct && i < link->edge->n_values; i++)
       job->is_placed[link->ports[i]] = true;
@@ -71,8 +71,9 @@ void cv_batch_begin(cv_stage *stage, uint64_t seq) {
 }
 
 /* The slot of one direct edge, and which results are computed into it. */
-static cv_status acquire(cv_stage *stage, cv_link *link) {
-  cv_job *job = &stage->job;
+static cv_status acquire(cv_job *job, cv_link *link) {
+  const cv_stage *stage = job->stage;
+  cv_slot slot;
   for (uint32_t i = 0; i < link->edge->n_values; i++) {
     cv_tensor tensor;
     cv_status status =
@@ -82,25 +83,26 @@ static cv_status acquire(cv_stage *stage, cv_link *link) {
   }
   cv_status status = cv_message_layout(&link->message);
   if (status != CV_OK) return status;
-  status = cv_channel_acquire(link->channel, job->batch->seq, link->message.bytes, &link->slot);
+  status = cv_channel_acquire(link->channel, job->batch->seq, link->message.bytes, &slot);
   if (status != CV_OK) return status;
-  link->acquired = true;
+  job->acquired[link->index] = true;
   for (uint32_t i = 0; i < link->edge->n_values; i++) {
     uint32_t k = link->ports[i];
     if (job->is_placed[k]) continue;
-    job->planned[k] = cv_message_tensor(&link->message.header, link->slot, i);
+    job->planned[k] = cv_message_tensor(&link->message.header, slot, i);
     job->is_placed[k] = true;
   }
   return CV_OK;
 }
 
-cv_status cv_batch_acquire(cv_stage *stage) {
-  cv_batch *batch = stage->job.batch;
+cv_status cv_job_acquire(cv_job *job) {
+  cv_stage *stage = job->stage;
+  cv_batch *batch = job->batch;
   for (int e = 0; e < stage->n_out; e++) {
     cv_link *link = &stage->out[e];
     if (cv_message_status(batch->flags) != CV_OK) return CV_OK; /* nothing will be computed */
-    if (!link->direct || link->acquired) continue;
-    cv_status status = acquire(stage, link);
+    if (!link->direct || job->acquired[e]) continue;
+    cv_status status = acquire(job, link);
     if (status == CV_AGAIN) return status;
     if (status == CV_OK) continue;
     if (status == CV_PEER_LOST || status == CV_CANCELED) return status;
@@ -112,8 +114,8 @@ cv_status cv_batch_acquire(cv_stage *stage) {
 /* ---- the run: compute thread ---- */
 
 static cv_status place(void *context, uint32_t index, cv_tensor *tensor) {
-  cv_stage *stage = context;
-  cv_job *job = &stage->job;
+  cv_job *job = context;
+  const cv_stage *stage = job->stage;
   const cv_tensor *planned = &job->planned[index];
   tensor->owned = false;
   if (planned->data) {
@@ -138,8 +140,8 @@ static cv_status place(void *context, uint32_t index, cv_tensor *tensor) {
 }
 
 /* What lies in a slot must be there as planned. */
-static cv_status check_presence(const cv_stage *stage) {
-  const cv_job *job = &stage->job;
+static cv_status check_presence(const cv_job *job) {
+  const cv_stage *stage = job->stage;
   for (uint32_t k = 0; k < stage->n_outs; k++)
     if (job->planned[k].data && job->batch->outs[k].absent)
       return cv_error(CV_INTERNAL, "%s is absent, its guard said otherwise",
@@ -147,8 +149,8 @@ static cv_status check_presence(const cv_stage *stage) {
   return CV_OK;
 }
 
-static void trace_run(const cv_stage *stage, cv_trace *trace) {
-  const cv_job *job = &stage->job;
+static void trace_run(const cv_job *job, cv_trace *trace) {
+  const cv_stage *stage = job->stage;
   cv_trace_event event = {.begin_ns = job->begin_ns,
                           .end_ns = job->end_ns,
                           .seq = job->batch->seq,
@@ -166,23 +168,23 @@ static void trace_run(const cv_stage *stage, cv_trace *trace) {
   }
 }
 
-void cv_job_run(cv_stage *stage, cv_trace *trace) {
-  cv_job *job = &stage->job;
+void cv_job_run(cv_job *job, cv_trace *trace) {
+  cv_stage *stage = job->stage;
   cv_run run = {.symbols = job->batch->symbols,
                 .ins = job->ins,
                 .outs = job->batch->outs,
                 .place = place,
-                .context = stage,
+                .context = job,
                 .times = trace ? job->times : NULL};
   if (run.times)
     memset(run.times, 0, (stage->span.last - stage->span.first + 1) * sizeof *run.times);
   job->begin_ns = cv_clock_ns();
   job->status = cv_slice_run(stage->slice, &run);
-  if (job->status == CV_OK) job->status = check_presence(stage);
+  if (job->status == CV_OK) job->status = check_presence(job);
   job->end_ns = cv_clock_ns();
   if (job->status != CV_OK) snprintf(job->text, sizeof job->text, "%s", cv_error_text());
   cv_slice_memory_used(stage->slice, &job->memory);
-  if (run.times) trace_run(stage, trace);
+  if (run.times) trace_run(job, trace);
 }
 
 /* ---- send ---- */
@@ -219,7 +221,6 @@ cv_status cv_batch_send(cv_stage *stage, cv_link *link, cv_batch *batch) {
   return cv_channel_send(link->channel, &link->message.header, link->message.segments);
 }
 
-void cv_batch_computed(cv_stage *stage) {
-  cv_job *job = &stage->job;
-  if (job->status != CV_OK) batch_fail(stage, job->batch, job->status, job->text);
+void cv_job_finish(cv_job *job) {
+  if (job->status != CV_OK) batch_fail(job->stage, job->batch, job->status, job->text);
 }

@@ -159,7 +159,8 @@ static cv_status build_schedule(cv_stage *stage) {
                                .n_out = stage->n_out,
                                .in = in,
                                .out = out,
-                               .out_buffers = (int)stage->out_buffers};
+                               .out_buffers = (int)stage->out_buffers,
+                               .compute_ahead = CV_STAGE_JOBS};
   return cv_schedule_create(&config, &stage->schedule);
 }
 
@@ -177,15 +178,22 @@ static cv_status build_batches(cv_stage *stage) {
     if (!batch->symbols || !batch->outs || !batch->memory_bytes || !batch->memory)
       return cv_error_nomem(outs * sizeof(cv_tensor));
   }
-  cv_job *job = &stage->job;
-  job->task = (cv_task){CV_TASK_COMPUTE, stage};
+  return CV_OK;
+}
+
+static cv_status build_job(cv_stage *stage, cv_job *job) {
+  cv_arena *arena = &stage->arena;
+  size_t outs = stage->n_outs + 1;
+  uint32_t steps = stage->span.last - stage->span.first + 1;
+  bool traced = stage->executor->trace_events > 0;
+  job->stage = stage;
+  job->task = (cv_task){CV_TASK_COMPUTE, job};
   job->ins = cv_arena_array(arena, cv_tensor, stage->n_ins + 1);
   job->planned = cv_arena_array(arena, cv_tensor, outs);
   job->is_placed = cv_arena_array(arena, bool, outs);
-  uint32_t steps = stage->span.last - stage->span.first + 1;
-  if (stage->executor->trace_events) job->times = cv_arena_array(arena, cv_step_time, steps);
-  if (!job->ins || !job->planned || !job->is_placed ||
-      (stage->executor->trace_events && !job->times))
+  job->acquired = cv_arena_array(arena, bool, (size_t)stage->n_out + 1);
+  if (traced) job->times = cv_arena_array(arena, cv_step_time, steps);
+  if (!job->ins || !job->planned || !job->is_placed || !job->acquired || (traced && !job->times))
     return cv_error_nomem(outs * sizeof(cv_tensor));
   return CV_OK;
 }
@@ -206,7 +214,7 @@ cv_status cv_stage_build(cv_executor *executor, const cv_stage_spec *spec,
   stage->artifact = spec->artifact;
   stage->program = cv_artifact_program(spec->artifact);
   stage->n_symbols = cv_exprs_symbols(stage->program->exprs);
-  stage->out_buffers = spec->out_buffers ? spec->out_buffers : 2;
+  stage->out_buffers = spec->out_buffers ? spec->out_buffers : 3;
   stage->load_task = (cv_task){CV_TASK_LOAD, stage};
   stage->unload_task = (cv_task){CV_TASK_UNLOAD, stage};
   stage->loader_task = (cv_task){CV_TASK_LOAD, stage};
@@ -218,6 +226,7 @@ cv_status cv_stage_build(cv_executor *executor, const cv_stage_spec *spec,
   CV_TRY(build_links(stage, spec));
   CV_TRY(build_schedule(stage));
   CV_TRY(build_batches(stage));
+  for (int i = 0; i < CV_STAGE_JOBS; i++) CV_TRY(build_job(stage, &stage->jobs[i]));
   *out_stage = stage;
 out:
   if (status != CV_OK) cv_stage_free(stage);
