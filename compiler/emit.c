@@ -42,6 +42,11 @@ void cv_emit_open(cv_emit *emit, const char *format, ...) {
   emit->indent++;
 }
 
+void cv_emit_block(cv_emit *emit) {
+  cv_emit_line(emit, "{");
+  emit->indent++;
+}
+
 void cv_emit_close(cv_emit *emit) {
   emit->indent--;
   cv_emit_line(emit, "}");

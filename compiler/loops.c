@@ -1,7 +1,7 @@
 /* Loops over an index space: which axes, and their text. */
-#include <string.h>
+#include "compiler/loops.h"
 
-#include "compiler/render_internal.h"
+#include <string.h>
 
 enum {
   TASK_ELEMENTS = 8192, /* of a task */
@@ -243,7 +243,7 @@ static void write_sizes(cv_emit *emit, const cv_loops *loops) {
 }
 
 void cv_loops_tasks(cv_emit *emit, const cv_loops *loops, const char *target) {
-  cv_emit_open(emit, "%s", "");
+  cv_emit_block(emit);
   write_sizes(emit, loops);
   cv_emit_line(emit, "%s += chunks * blocks;", target);
   cv_emit_close(emit);
@@ -294,7 +294,7 @@ static void write_lanes(cv_emit *emit, const cv_loops *loops) {
 
 void cv_loops_write(cv_emit *emit, const cv_loops *loops) {
   emit->count = "n";
-  cv_emit_open(emit, "%s", "");
+  cv_emit_block(emit);
   write_sizes(emit, loops);
   cv_emit_line(emit, "const int64_t stop = cv_min(end - base, chunks * blocks);");
   cv_emit_open(emit, "for (int64_t task = cv_max(begin - base, 0); task < stop; task++)");

@@ -1,6 +1,6 @@
 /* The map template: elementwise work over an index space, movement folded into index expressions.
  * A concat that ends the body is written part by part. */
-#include "compiler/render_internal.h"
+#include "compiler/loops.h"
 
 /* A part of a concat that is the whole body, and where it starts. */
 typedef struct {

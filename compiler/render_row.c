@@ -284,7 +284,7 @@ static void write_pass_loops(const cv_rows *rows, const cv_loops *loops, int pas
   if (last >= loops->kept) {
     write_innermost(rows, loops, pass, list, n);
   } else {
-    cv_emit_open(emit, "%s", "");
+    cv_emit_block(emit);
     declare(emit, list, n, true);
     write_content(rows, loops, pass, list, n);
     join_parts(emit, list, n);

@@ -2,7 +2,7 @@
 #ifndef CV_COMPILER_ROWS_H
 #define CV_COMPILER_ROWS_H
 
-#include "compiler/render_internal.h"
+#include "compiler/loops.h"
 
 /* A row value that is costly and wanted in a later pass: kept in scratch. */
 typedef struct {
