@@ -238,6 +238,46 @@ static void make_groups(cv_fusion *fusion) {
         cv_fuse_grow(fusion, i);
 }
 
+/* ---- results and patterns ---- */
+
+static void mark_group(cv_fusion *fusion, const cv_group *group) {
+  fusion->stamp++;
+  for (size_t i = 0; i < group->nodes.len; i++)
+    fusion->node_stamp[group->nodes.data[i]] = fusion->stamp;
+}
+
+static void find_results(cv_fusion *fusion, cv_group *group) {
+  mark_group(fusion, group);
+  group->results.len = 0;
+  for (size_t i = 0; i < group->nodes.len; i++) {
+    const cv_node *node = fusion->nodes[group->nodes.data[i]];
+    bool only = group->nodes.len == 1 && group->kind != CV_GROUP_KERNEL;
+    bool routine = cv_class_of(node) == CV_CLASS_ROUTINE; /* its outputs are always all there */
+    for (uint32_t k = 0; k < node->n_outs; k++)
+      if (only || routine || cv_fusion_read_outside(fusion, node->outs[k], fusion->stamp))
+        cv_push(&group->results, node->outs[k]);
+  }
+}
+
+static cv_status find_pattern(cv_fusion *fusion, cv_group *group) {
+  if (group->kind != CV_GROUP_KERNEL) return CV_OK;
+  cv_vals params = {0};
+  cv_graph *body = cv_body_build(fusion, group->nodes.data, (uint32_t)group->nodes.len,
+                                 group->results.data, (uint32_t)group->results.len, &params);
+  cv_status status = cv_graph_status(body);
+  if (status == CV_OK) status = cv_pattern_of(body, &group->pattern);
+  cv_graph_destroy(body);
+  cv_vec_deinit(&params);
+  return status;
+}
+
+static void finish_group(cv_fusion *fusion, cv_group *group) {
+  find_results(fusion, group);
+  if (find_pattern(fusion, group) != CV_OK)
+    cv_graph_fail(fusion->graph, CV_INTERNAL, "step at '%s': %s", fusion->nodes[group->key]->source,
+                  cv_error_text());
+}
+
 /* ---- final moves ---- */
 
 /* The one node that reads v, if it is a reshape or transpose of it; else NULL. */
@@ -276,11 +316,19 @@ static void absorb_moves(cv_fusion *fusion, uint32_t index) {
     if (cv_class_of(fusion->nodes[group->nodes.data[i]]) == CV_CLASS_ROUTINE) return;
   const cv_node *node = fusion->nodes[last];
   uint32_t n = final_moves(fusion, node->outs[0], node->guard, moves, MAX_MOVES);
+  if (n == 0) return;
+  cv_val end = fusion->nodes[moves[n - 1]]->outs[0];
+  bool was_stored = fusion->stored[end];
   for (uint32_t i = 0; i < n; i++) {
     cv_push(&group->nodes, moves[i]);
     fusion->group_of[moves[i]] = index;
   }
-  if (n) fusion->stored[fusion->nodes[moves[n - 1]]->outs[0]] = true;
+  fusion->stored[end] = true;
+  find_results(fusion, group);
+  if (find_pattern(fusion, group) == CV_OK) return;
+  fusion->stored[end] = was_stored; /* beside a second result of other dims: as it was */
+  group->nodes.len -= n;
+  for (uint32_t i = 0; i < n; i++) fusion->group_of[moves[i]] = CV_NONE;
 }
 
 /* ---- what is stored but in no group ---- */
@@ -303,37 +351,7 @@ static void make_stored_groups(cv_fusion *fusion) {
   }
 }
 
-/* ---- results, patterns, order ---- */
-
-static void mark_group(cv_fusion *fusion, const cv_group *group) {
-  fusion->stamp++;
-  for (size_t i = 0; i < group->nodes.len; i++)
-    fusion->node_stamp[group->nodes.data[i]] = fusion->stamp;
-}
-
-static void finish_group(cv_fusion *fusion, cv_group *group) {
-  mark_group(fusion, group);
-  uint32_t stamp = fusion->stamp;
-  for (size_t i = 0; i < group->nodes.len; i++) {
-    const cv_node *node = fusion->nodes[group->nodes.data[i]];
-    bool only = group->nodes.len == 1 && group->kind != CV_GROUP_KERNEL;
-    bool routine = cv_class_of(node) == CV_CLASS_ROUTINE; /* its outputs are always all there */
-    for (uint32_t k = 0; k < node->n_outs; k++)
-      if (only || routine || cv_fusion_read_outside(fusion, node->outs[k], stamp))
-        cv_push(&group->results, node->outs[k]);
-  }
-  if (group->kind != CV_GROUP_KERNEL) return;
-  cv_vals params = {0};
-  cv_graph *body = cv_body_build(fusion, group->nodes.data, (uint32_t)group->nodes.len,
-                                 group->results.data, (uint32_t)group->results.len, &params);
-  cv_status status = cv_graph_status(body);
-  if (status == CV_OK) status = cv_pattern_of(body, &group->pattern);
-  if (status != CV_OK)
-    cv_graph_fail(fusion->graph, CV_INTERNAL, "step at '%s': %s", fusion->nodes[group->key]->source,
-                  cv_error_text());
-  cv_graph_destroy(body);
-  cv_vec_deinit(&params);
-}
+/* ---- order ---- */
 
 typedef struct {
   cv_fusion *fusion;
