@@ -41,10 +41,10 @@ typedef struct {
   const cv_schedule_in *in;   /* [n_in], copied */
   const cv_schedule_out *out; /* [n_out], copied */
   int out_buffers;            /* B >= 1: micro-batches that are computing or sending at once */
+  int64_t first_seq;          /* the epoch's first sequence number, >= 0 */
   int compute_ahead; /* micro-batches given out to compute at once, so that the next waits beside
                         the kernel and not behind a message; 0: 1. They compute in the order given
                         out */
-  int64_t first_seq; /* the epoch's first sequence number, >= 0 */
 } cv_schedule_config;
 
 typedef enum {

@@ -13,7 +13,7 @@
 static cv_schedule *make(int n_in, int n_out, int slots, int out_buffers) {
   cv_schedule_in in[4] = {{slots, "stage 0"}, {slots, NULL}, {slots, "gateway"}, {slots, NULL}};
   cv_schedule_out out[4] = {{false, "stage 3"}, {false, NULL}, {false, NULL}, {false, NULL}};
-  cv_schedule_config config = {n_in, n_out, in, out, out_buffers, 0};
+  cv_schedule_config config = {n_in, n_out, in, out, out_buffers, 0, 0};
   cv_schedule *schedule;
   assert_int_equal(cv_schedule_create(&config, &schedule), CV_OK);
   return schedule;
@@ -151,7 +151,7 @@ static void test_direct_edge_waits_for_the_grant_before_computing(void **state) 
   cv_schedule_in in = {2, NULL};
   cv_schedule_out out[2] = {{false, NULL}, {true, NULL}};
   cv_schedule *s;
-  assert_int_equal(cv_schedule_create(&(cv_schedule_config){1, 2, &in, out, 2, 7}, &s), CV_OK);
+  assert_int_equal(cv_schedule_create(&(cv_schedule_config){1, 2, &in, out, 2, 7, 0}, &s), CV_OK);
   expect(s, CV_SCHEDULE_GRANT, 0, 9);
   receive(s, 0, 7);
   expect_nothing(s);
@@ -221,10 +221,10 @@ static void test_impossible_events_are_refused(void **state) {
   assert_int_equal(cv_schedule_on_sent(s, 0, 0), CV_CORRUPT);
   cv_schedule_destroy(s);
   cv_schedule_in bad = {0, NULL};
-  assert_int_equal(cv_schedule_create(&(cv_schedule_config){1, 0, &bad, NULL, 1, 0}, &s),
+  assert_int_equal(cv_schedule_create(&(cv_schedule_config){1, 0, &bad, NULL, 1, 0, 0}, &s),
                    CV_INVALID);
   assert_null(s);
-  assert_int_equal(cv_schedule_create(&(cv_schedule_config){0, 0, NULL, NULL, 0, 0}, &s),
+  assert_int_equal(cv_schedule_create(&(cv_schedule_config){0, 0, NULL, NULL, 0, 0, 0}, &s),
                    CV_INVALID);
   cv_schedule_destroy(NULL);
 }
@@ -290,7 +290,7 @@ static void test_every_allocation_may_fail(void **state) {
   (void)state;
   cv_schedule_in in[2] = {{2, "a"}, {2, "b"}};
   cv_schedule_out out[1] = {{false, "c"}};
-  cv_schedule_config config = {2, 1, in, out, 2, 0};
+  cv_schedule_config config = {2, 1, in, out, 2, 0, 0};
   for (long n = 1;; n++) {
     cv_schedule *s;
     cv_fault_arm(n);
@@ -303,8 +303,41 @@ static void test_every_allocation_may_fail(void **state) {
   }
 }
 
+static void test_computing_ahead(void **state) {
+  (void)state;
+  cv_schedule_in in = {3, "before"};
+  cv_schedule *s;
+  cv_schedule_action action;
+  int slot;
+  assert_int_equal(
+      cv_schedule_create(
+          &(cv_schedule_config){.n_in = 1, .in = &in, .out_buffers = 3, .compute_ahead = 2}, &s),
+      CV_OK);
+  assert_true(cv_schedule_next(s, &action));
+  assert_int_equal(action.kind, CV_SCHEDULE_GRANT);
+  for (int64_t seq = 0; seq < 3; seq++) {
+    assert_int_equal(cv_schedule_on_header(s, 0, seq, &slot), CV_OK);
+    assert_int_equal(cv_schedule_on_complete(s, 0, seq), CV_OK);
+  }
+  for (int64_t seq = 0; seq < 2; seq++) {
+    assert_true(cv_schedule_next(s, &action));
+    assert_int_equal(action.kind, CV_SCHEDULE_COMPUTE);
+    assert_int_equal(action.seq, seq);
+  }
+  assert_false(cv_schedule_next(s, &action)); /* two at once, not three */
+  assert_int_equal(cv_schedule_on_computed(s, 2), CV_CORRUPT);
+  assert_int_equal(cv_schedule_on_computed(s, 0), CV_OK);
+  assert_int_equal(cv_schedule_lane(s), CV_LANE_COMPUTE);
+  assert_true(cv_schedule_next(s, &action));
+  assert_int_equal(action.kind, CV_SCHEDULE_GRANT);
+  assert_true(cv_schedule_next(s, &action));
+  assert_int_equal(action.seq, 2);
+  cv_schedule_destroy(s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_computing_ahead),
       cmocka_unit_test(test_one_micro_batch_passes_all_states),
       cmocka_unit_test(test_slot_is_seq_mod_slots),
       cmocka_unit_test(test_out_of_order_arrival),
