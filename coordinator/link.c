@@ -185,3 +185,59 @@ void cv_hello_fill(cv_msg_hello *hello, char host[256]) {
   hello->cores = cores > 0 ? (uint32_t)cores : 1;
   hello->memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
+
+/* ---- PREPARE ---- */
+
+static bool in_range(const cv_msg_prepare *p, int64_t stage) {
+  return stage == CV_EDGE_GATEWAY || (stage >= 0 && stage < (int64_t)p->n_stages);
+}
+
+cv_status cv_prepare_edges(const cv_msg_prepare *prepare, const cv_program *program,
+                           cv_edges *out_edges) {
+  *out_edges = (cv_edges){0};
+  cv_status status = CV_OK;
+  cv_span *spans = cv_alloc(prepare->n_stages + 1, sizeof *spans);
+  if (!spans) return cv_error_nomem((prepare->n_stages + 1) * sizeof *spans);
+  for (uint32_t i = 0; i < prepare->n_stages; i++) {
+    spans[i] = (cv_span){prepare->stages[i].first, prepare->stages[i].last};
+    if (prepare->stages[i].member >= prepare->n_members)
+      CV_TRY(cv_error(CV_CORRUPT, "plan %u: stage %u has no member", prepare->number, i));
+  }
+  CV_TRY(cv_edges_derive(program, spans, (int)prepare->n_stages, NULL, out_edges));
+  bool same = out_edges->n_edges == prepare->n_edges;
+  for (uint32_t e = 0; same && e < prepare->n_edges; e++) {
+    const cv_msg_edge *told = &prepare->edges[e];
+    same = told->from == out_edges->edges[e].from && told->to == out_edges->edges[e].to &&
+           in_range(prepare, told->from) && in_range(prepare, told->to) && told->slots > 0;
+    if (same) out_edges->edges[e].slots = told->slots;
+  }
+  if (!same)
+    CV_TRY(cv_error(CV_CORRUPT, "plan %u: its edges are not those of this artifact's program",
+                    prepare->number));
+out:
+  if (status != CV_OK) cv_edges_deinit(out_edges);
+  cv_free(spans);
+  return status;
+}
+
+cv_status cv_prepare_peers(const cv_msg_prepare *prepare, int stage, cv_edge_peer *out_peers) {
+  for (uint32_t e = 0; e < prepare->n_edges; e++) {
+    const cv_msg_edge *edge = &prepare->edges[e];
+    if (edge->from != stage && edge->to != stage) continue;
+    int64_t other = edge->from == stage ? edge->to : edge->from;
+    uint32_t at = other == CV_EDGE_GATEWAY ? prepare->n_members - 1 : prepare->stages[other].member;
+    const cv_msg_member *member = &prepare->members[at];
+    const cv_msg_address *address = NULL;
+    for (uint32_t i = 0; i < member->n_addresses; i++)
+      if (strcmp(member->addresses[i].row, edge->row) == 0) address = &member->addresses[i];
+    if (!address)
+      return cv_error(CV_CORRUPT, "plan %u: %s has no address of transport %s", prepare->number,
+                      member->name, edge->row);
+    out_peers[e] = (cv_edge_peer){.name = member->name,
+                                  .incarnation = member->incarnation,
+                                  .row = edge->row,
+                                  .address = address->address,
+                                  .address_bytes = address->address_bytes};
+  }
+  return CV_OK;
+}

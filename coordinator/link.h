@@ -4,6 +4,7 @@
 #define CV_COORDINATOR_LINK_H
 
 #include "coordinator/messages.h"
+#include "runtime/executor.h" /* cv_edge_peer */
 
 typedef struct cv_link cv_link;
 
@@ -26,5 +27,16 @@ CV_NODISCARD cv_status cv_link_receive(cv_link *link, int64_t deadline_ns, cv_ms
 /* Fills what every HELLO says of this process and machine: protocol, host, process, a fresh
  * incarnation, version, CPU, cores, memory. `host` is room for its name. */
 void cv_hello_fill(cv_msg_hello *hello, char host[256]);
+
+/* What a member makes of PREPARE. The edges of its plan, as the coordinator counts them.
+ * CV_CORRUPT: they are not those of this program (another version?), or a number is out of range;
+ * CV_INVALID, CV_NOMEM. The result is the caller's (cv_edges_deinit). */
+CV_NODISCARD cv_status cv_prepare_edges(const cv_msg_prepare *prepare, const cv_program *program,
+                                        cv_edges *out_edges);
+/* The other end of each edge of `stage` (CV_EDGE_GATEWAY: of the gateway), [n_edges]; those of
+ * others are left alone. Texts and addresses are the message's. CV_CORRUPT: a member has no address
+ * of the edge's transport. After cv_prepare_edges. */
+CV_NODISCARD cv_status cv_prepare_peers(const cv_msg_prepare *prepare, int stage,
+                                        cv_edge_peer *out_peers);
 
 #endif
