@@ -56,7 +56,7 @@ double cv_on_float(const cv_on *n, const char *name, double otherwise) {
 const char *cv_on_text(const cv_on *n, const char *name, const char *otherwise) {
   const Onnx__AttributeProto *attr = cv_on_attr(n, name);
   if (!attr) return otherwise;
-  return cv_arena_strndup(&n->g->arena, (const char *)attr->s.data, attr->s.len);
+  return attr->s.len ? cv_arena_strndup(&n->g->arena, (const char *)attr->s.data, attr->s.len) : "";
 }
 
 const int64_t *cv_on_ints(const cv_on *n, const char *name, uint32_t *out_n) {

@@ -212,6 +212,7 @@ void cv_import_initializers(cv_importer *im, const Onnx__GraphProto *graph) {
       cv_graph_fail(g, status, "%s", cv_error_text());
       return;
     }
+    if (!tensor.name_size) continue; /* nobody can read it */
     const char *name = cv_arena_strndup(&g->arena, (const char *)tensor.name, tensor.name_size);
     cv_scope_put(im, im->scope, name, value);
     name_value(im, name, value);

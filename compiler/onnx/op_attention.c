@@ -105,7 +105,7 @@ static cv_val weights_of(cv_on *n, cv_val scores, cv_val bias) {
     scores = cv_cast(g, scores, CV_F64);
   }
   cv_val p = cv_softmax(g, scores, 8);
-  if (bias != CV_ABSENT) {
+  if (bias != CV_ABSENT && cv_ok(g)) {
     cv_val top = cv_reduce(g, bias, "max", 1u << (cv_rank(g, bias) - 1), true);
     p = cv_select(g, cv_eq(g, top, cv_num(g, bias, -INFINITY)), cv_num(g, p, 0), p);
   }

@@ -6,6 +6,7 @@
 #include "compiler/onnx/table.h"
 
 typedef enum { NEAREST, LINEAR, CUBIC } resize_mode;
+enum { MAX_SCALE = 1 << 20 };
 
 typedef struct {
   cv_on *n;
@@ -249,7 +250,11 @@ static void keep_aspect(cv_on *n, bool larger, uint32_t count, resize_axis *axes
           "--bind");
       return;
     }
-    double own = (double)out / (double)in;
+    double own = in > 0 ? (double)out / (double)in : 0;
+    if (!(own > 0 && own < MAX_SCALE)) {
+      cv_on_fail(n, CV_INVALID, "a scale of %g", own);
+      return;
+    }
     if (i == 0 || (larger ? own > scale : own < scale)) scale = own;
   }
   for (uint32_t i = 0; i < count; i++) {

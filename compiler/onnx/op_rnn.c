@@ -193,7 +193,7 @@ static void read_activations(rnn *r, int direction) {
     r->activations[i] = defaults[r->cell][i];
     r->alpha[i] = alpha && k < n_alpha ? (double)alpha[k] : NAN;
     r->beta[i] = beta && k < n_beta ? (double)beta[k] : NAN;
-    if (!attr || k >= attr->n_strings) continue;
+    if (!attr || k >= attr->n_strings || !attr->strings[k].len) continue;
     char *given = cv_arena_strndup(&r->n->g->arena, (const char *)attr->strings[k].data,
                                    attr->strings[k].len);
     r->activations[i] = given;

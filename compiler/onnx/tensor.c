@@ -46,8 +46,9 @@ static cv_status fail(const reader *r, const cv_onnx_file *file, cv_status code,
 
 /* Adds one dim, or a packed run of them: false if there are too many. */
 static bool add_dims(reader *r, const cv_wire_field *field) {
-  cv_wire packed = {field->data, field->data + field->size};
+  cv_wire packed = {0};
   uint64_t value = field->value;
+  if (field->type == CV_WIRE_BYTES) packed = (cv_wire){field->data, field->data + field->size};
   for (bool more = true; more;) {
     if (field->type == CV_WIRE_BYTES) {
       if (packed.at == packed.end) break;
