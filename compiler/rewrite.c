@@ -55,7 +55,10 @@ static void walk_node(cv_rewriter *rewriter, cv_node *node) {
   cv_graph *graph = rewriter->graph;
   for (uint32_t i = 0; i < node->n_ins; i++)
     node->ins[i] = cv_rewrite_resolve(rewriter, node->ins[i]);
-  for (uint32_t b = 0; b < node->n_blocks; b++) walk_block(rewriter, node->blocks[b]);
+  for (uint32_t b = 0; b < node->n_blocks; b++) {
+    node->blocks[b]->parent = graph->at; /* the node may have come from an inlined block */
+    walk_block(rewriter, node->blocks[b]);
+  }
   graph->guard = node->guard;
   graph->region = node->region;
   graph->source = node->source;

@@ -85,10 +85,39 @@ static cv_expr truth(cv_exprs *exprs, cv_expr guard) {
   return cv_expr_eq(exprs, cv_expr_eq(exprs, guard, zero), zero);
 }
 
+enum { MAX_PREDICATES = 12 };
+
+/* Tries all values of the symbols of both, which are few and 0 or 1 (flattened Ifs make no others):
+ * true, and whether `guard` never holds without `other`. False if they are of another kind. */
+static bool by_cases(const cv_exprs *exprs, cv_expr guard, cv_expr other, bool *out_implies) {
+  cv_sym used[MAX_PREDICATES], n_symbols = cv_exprs_symbols(exprs);
+  uint32_t n = 0;
+  for (cv_sym s = 0; s < n_symbols; s++) {
+    int64_t lo, hi;
+    if (!cv_expr_uses(exprs, guard, s) && !cv_expr_uses(exprs, other, s)) continue;
+    cv_symbol_bounds(exprs, s, &lo, &hi);
+    if (lo < 0 || hi > 1 || n == MAX_PREDICATES) return false;
+    used[n++] = s;
+  }
+  int64_t *symbols = cv_alloc_or_die((size_t)n_symbols + 1, sizeof *symbols);
+  *out_implies = true;
+  for (uint32_t bits = 0; bits < 1u << n && *out_implies; bits++) {
+    int64_t a = 1, b = 0;
+    for (uint32_t i = 0; i < n; i++) symbols[used[i]] = bits >> i & 1;
+    if (cv_expr_eval(exprs, guard, symbols, &a) != CV_OK ||
+        cv_expr_eval(exprs, other, symbols, &b) != CV_OK || (a != 0 && b == 0))
+      *out_implies = false;
+  }
+  cv_free(symbols);
+  return true;
+}
+
 /* Where `guard` holds, `other` does: as far as can be proved. */
 static bool implies(cv_exprs *exprs, cv_expr guard, cv_expr other) {
   int64_t value;
+  bool proved;
   if (guard == other || (cv_expr_is_const(exprs, other, &value) && value != 0)) return true;
+  if (by_cases(exprs, guard, other, &proved)) return proved;
   cv_expr a = truth(exprs, guard), b = truth(exprs, other);
   return cv_expr_mul(exprs, a, b) == a;
 }
