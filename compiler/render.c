@@ -96,25 +96,29 @@ static void add_table(const kernels *list, cv_str *out) {
              CV_KERNEL_ABI, list->len);
 }
 
-/* A unit's text: the ABI, the prelude that its kernels need, the kernels; the first one has the
- * table too. */
+void cv_unit_source(const cv_target *target, const char *kernels_text, cv_str *out) {
+  cv_str code = {.may_die = true};
+  cv_gemm_prelude(target, kernels_text, &code);
+  cv_str_puts(&code, kernels_text);
+  cv_str_puts(out, cv_abi_text);
+  cv_prelude(target, cv_str_text(&code), out);
+  cv_str_puts(out, cv_str_text(&code));
+  cv_str_deinit(&code);
+}
+
+/* A unit's text; the first one has the table too. */
 static const char *unit_text(const cv_target *target, const kernels *list, const uint32_t *unit_of,
                              uint32_t unit, cv_arena *arena) {
-  cv_str code = {.may_die = true}, tiled = {.may_die = true}, all = {.may_die = true};
+  cv_str code = {.may_die = true}, all = {.may_die = true};
   for (size_t i = 0; i < list->len; i++) {
     if (unit_of[i] == unit) {
       add_named(&code, list->data[i].text, cv_arena_format(arena, "k%zu", i));
     }
   }
-  cv_str_puts(&all, cv_abi_text);
-  cv_gemm_prelude(target, cv_str_text(&code), &tiled);
-  cv_str_append(&tiled, cv_str_text(&code), code.len);
-  cv_prelude(target, cv_str_text(&tiled), &all);
-  cv_str_puts(&all, cv_str_text(&tiled));
+  cv_unit_source(target, cv_str_text(&code), &all);
   if (unit == 0) add_table(list, &all);
   const char *text = cv_arena_strdup(arena, cv_str_text(&all));
   cv_str_deinit(&code);
-  cv_str_deinit(&tiled);
   cv_str_deinit(&all);
   return text;
 }

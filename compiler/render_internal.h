@@ -168,9 +168,8 @@ const char *cv_emit_lane_expr(cv_emit *emit, cv_expr e);
 /* A symbol for an index read from a tensor into C variable `text` (an array by lane unless
  * uniform). */
 cv_sym cv_emit_index_symbol(cv_emit *emit, const char *text, bool uniform, cv_expr extent);
-/* Products. cv_emit_count_of: of all dims of a value. */
 cv_expr cv_emit_product(cv_emit *emit, const cv_expr *dims, int n);
-cv_expr cv_emit_count_of(cv_emit *emit, cv_val value);
+cv_expr cv_emit_count_of(cv_emit *emit, cv_val value); /* product of its dims */
 /* True if e is the same for all lanes. */
 bool cv_emit_uniform(const cv_emit *emit, cv_expr e);
 
@@ -223,10 +222,9 @@ void cv_emit_results(cv_emit *emit, cv_val from, const cv_index *at);
 size_t cv_emit_mark(const cv_emit *emit);
 void cv_emit_release(cv_emit *emit, size_t mark);
 
-/* Dtypes: "float", "_Float16 is not used: f16 is uint16_t", ... Storage and compute element types,
- * and the compute vector type for the emitter's lanes. */
+/* C types: of storage ("float"; f16 is uint16_t), of compute elements and vectors. */
 const char *cv_storage_type(cv_dtype dtype);
-const char *cv_element_type(cv_dtype dtype); /* of compute form */
+const char *cv_element_type(cv_dtype dtype);
 const char *cv_vector_type(const cv_emit *emit, cv_dtype dtype);
 cv_dtype cv_compute_dtype(cv_dtype dtype); /* f32 for f16 and bf16 */
 /* "f16x16": the prelude's name of a dtype at the emitter's lanes. */
@@ -247,7 +245,9 @@ cv_status cv_render_routine(cv_emit *emit, cv_rendered *out_rendered);
 
 /* The C prelude for the kernels in `code` on a target: types, loads, stores, conversions and those
  * functions that occur in `code`. */
-extern const char cv_abi_text[]; /* kernel_abi.h for generated code */
 void cv_prelude(const cv_target *target, const char *code, cv_str *out);
+extern const char cv_abi_text[]; /* kernel_abi.h for generated code */
+/* A whole translation unit but for the table: ABI, preludes, kernels. */
+void cv_unit_source(const cv_target *target, const char *kernels_text, cv_str *out);
 
 #endif

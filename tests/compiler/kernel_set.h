@@ -68,9 +68,7 @@ static void check_compile(kernel_set *set) {
   cv_str all = {.may_die = true};
   cv_toolchain_result result;
   char path[] = "/tmp/cuvil-test-XXXXXX";
-  cv_str_puts(&all, cv_abi_text);
-  cv_prelude(set->target, cv_str_text(&set->code), &all);
-  cv_str_puts(&all, cv_str_text(&set->code));
+  cv_unit_source(set->target, cv_str_text(&set->code), &all);
   cv_str_add(&all,
              "static const cv_kernel all[] = {%s};\n__attribute__((visibility(\"default\"))) const "
              "cv_kernel_table cv_kernels = {%d, %zu, all};\n",
