@@ -16,6 +16,16 @@ static void unload(cpu_code *code) {
   cv_free(code);
 }
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u /* Linux 6.3 */
+#endif
+
+/* Memory that may hold code; older kernels do not know the flag, and need none. */
+static int make_file(void) {
+  int fd = memfd_create("cuvil-kernels", MFD_CLOEXEC | MFD_EXEC);
+  return fd < 0 && errno == EINVAL ? memfd_create("cuvil-kernels", MFD_CLOEXEC) : fd;
+}
+
 static cv_status fill(int fd, const void *data, uint64_t bytes) {
   const char *at = data;
   while (bytes) {
@@ -54,7 +64,7 @@ static cv_status load(const cv_artifact *artifact, uint32_t t, cpu_code **out_co
   *code = (cpu_code){.target = &cv_artifact_program(artifact)->targets[t], .refs = 1, .fd = -1};
   cv_status status = cv_artifact_check_code(artifact, t);
   if (status == CV_OK) {
-    code->fd = cv_fault() ? (errno = EMFILE, -1) : memfd_create("cuvil-kernels", MFD_CLOEXEC);
+    code->fd = cv_fault() ? (errno = EMFILE, -1) : make_file();
     if (code->fd < 0)
       status = cv_error(CV_FAILED, "cannot make memory for code: %s", strerror(errno));
   }

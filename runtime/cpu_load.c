@@ -51,6 +51,18 @@ static cv_status make_lists(cpu_runner *runner) {
   return CV_OK;
 }
 
+/* Values stand in their plain layout: code that wants another one is not for this program. */
+static cv_status check_layouts(const cpu_runner *runner) {
+  const cv_target_code *target = &runner->program->targets[runner->context->target];
+  for (uint32_t v = 0; v < runner->program->n_values; v++)
+    if (target->layouts[v] != 0)
+      return cv_error(CV_UNSUPPORTED,
+                      "target %s keeps %s in layout %" PRIu32
+                      ", which this program does not know: build the target again",
+                      target->name, runner->program->values[v].name, target->layouts[v]);
+  return CV_OK;
+}
+
 cv_status cpu_runner_create(cpu_context *context, const cpu_part *part, cpu_runner **out_runner) {
   *out_runner = NULL;
   cpu_runner *runner = cv_alloc(1, sizeof *runner);
@@ -64,6 +76,7 @@ cv_status cpu_runner_create(cpu_context *context, const cpu_part *part, cpu_runn
                          .n_outs = part->n_outs};
   cv_status status = make_lists(runner);
   if (status != CV_OK) runner->n_steps = 0;
+  if (status == CV_OK) status = check_layouts(runner);
   for (uint32_t s = 0; s < runner->n_steps && status == CV_OK; s++)
     status = load_step(runner, part->first + s, &runner->steps[s]);
   if (status == CV_OK) status = cpu_segments_make(runner);

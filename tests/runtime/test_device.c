@@ -414,6 +414,11 @@ static void test_kernel_codes(void **state) {
   assert_int_equal(cv_device_load(device, artifact, 0, 6, &slice), CV_CORRUPT);
   assert_non_null(strstr(cv_error_text(), "doubler"));
   cv_artifact_close(artifact);
+  made->targets[0].layouts[3] = 2;
+  assert_int_equal(sample_open(made, path, &artifact), CV_OK);
+  assert_int_equal(cv_device_load(device, artifact, 0, 6, &slice), CV_UNSUPPORTED);
+  assert_non_null(strstr(cv_error_text(), "layout 2"));
+  cv_artifact_close(artifact);
   cv_device_close(device);
   cv_program_destroy(made);
   unlink(path);
