@@ -72,19 +72,26 @@ static bool const_tensor(const cv_graph *graph, cv_val v, cv_tensor *out_tensor)
   return true;
 }
 
-/* The constant that v is or is a broadcast of; CV_POISON if it is neither. */
+/* The constant that v is, or is made of by casts and movement; CV_POISON if there is none. What is
+ * made like that is not folded itself where it would grow, but a reduce of it is. */
 static cv_val const_of(const cv_graph *graph, cv_val v) {
-  const cv_value_info *info = cv_value_of(graph, v);
-  if (info->def && info->def->op == CV_OP_broadcast) {
-    v = info->def->ins[0];
-    info = cv_value_of(graph, v);
+  for (int depth = 0; depth < 4; depth++) {
+    const cv_value_info *info = cv_value_of(graph, v);
+    if (!info->def) return info->is_const && info->data.data ? v : CV_POISON;
+    switch (info->def->op) {
+      case CV_OP_cast:
+      case CV_OP_broadcast:
+      case CV_OP_transpose:
+      case CV_OP_reshape: v = info->def->ins[0]; break;
+      default: return CV_POISON;
+    }
   }
-  return info->is_const && info->data.data ? v : CV_POISON;
+  return CV_POISON;
 }
 
 static bool interpret(cv_graph *graph, const cv_node *node, cv_tensor *outs);
 
-/* An operand: a constant, or a broadcast of one, expanded. */
+/* An operand: a constant, or what is made of one, computed for this. */
 static bool operand_tensor(cv_graph *graph, cv_val v, cv_tensor *out_tensor) {
   const cv_node *def = cv_value_of(graph, v)->def;
   if (!def) return const_tensor(graph, v, out_tensor);

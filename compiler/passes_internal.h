@@ -50,6 +50,9 @@ uint32_t cv_rewrite_uses(const cv_rewriter *rewriter, cv_val v);
  * empty. */
 void cv_rewrite_inline(cv_rewriter *rewriter, cv_block *from);
 
+/* The trips of a loop that always runs a constant number of times; -1 for others. */
+int64_t cv_loop_known_trips(const cv_graph *graph, const cv_node *node);
+
 /* Types. */
 bool cv_dims_same(int rank, const cv_expr *a, const cv_expr *b);
 bool cv_type_same(const cv_type *a, const cv_type *b);

@@ -20,6 +20,23 @@ bool cv_proof_uses(const cv_proof *proof, cv_expr e) {
   return e != CV_EXPR_NONE && cv_expr_uses(proof->graph->exprs, e, proof->batch);
 }
 
+cv_expr cv_proof_known(const cv_proof *proof, cv_expr e) {
+  return cv_expr_substitute(proof->graph->exprs, e, proof->known);
+}
+
+/* Loops of known trips whose condition is always true. */
+static void find_known(cv_proof *proof, const cv_block *block) {
+  for (size_t i = 0; i < block->nodes.len; i++) {
+    const cv_node *node = block->nodes.data[i];
+    for (uint32_t b = 0; b < node->n_blocks; b++) find_known(proof, node->blocks[b]);
+    cv_sym sym;
+    int64_t trips = node->op == CV_OP_loop ? cv_loop_known_trips(proof->graph, node) : -1;
+    if (trips >= 0 &&
+        cv_expr_is_symbol(proof->graph->exprs, cv_node_attr(node, CV_ATTR_SYMBOL)->e, &sym))
+      proof->known[sym] = cv_expr_const(proof->graph->exprs, trips);
+  }
+}
+
 cv_batched cv_proof_dim(const cv_proof *proof, int axis, cv_expr dim, bool uniform) {
   cv_exprs *exprs = proof->graph->exprs;
   cv_batched state = {.axis = -1, .outer = cv_expr_const(exprs, 1), .uniform = uniform};
@@ -148,6 +165,9 @@ void cv_prove_separable(cv_graph *graph, cv_separability *out_verdict) {
   cv_proof proof = {.graph = graph, .batch = v->batch};
   proof.size = cv_expr_symbol(graph->exprs, v->batch);
   proof.value = cv_alloc_or_die(graph->values.len + 1, sizeof *proof.value);
+  proof.known = cv_arena_array(&graph->arena, cv_expr, (size_t)cv_exprs_symbols(graph->exprs) + 1);
+  for (cv_sym s = 0; s < cv_exprs_symbols(graph->exprs); s++) proof.known[s] = CV_EXPR_NONE;
+  find_known(&proof, graph->body);
   start_constants(&proof);
   v->separable =
       start_inputs(&proof) && cv_proof_block(&proof, graph->body) && finish_outputs(&proof, v);

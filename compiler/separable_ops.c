@@ -67,10 +67,12 @@ static bool try_dim(const cv_proof *proof, const cv_type *to, int d, int j, int 
 static bool prove_reshape(cv_proof *proof, const cv_node *node) {
   cv_exprs *exprs = proof->graph->exprs;
   const cv_batched *x = state(proof, node->ins[0]);
-  const cv_type from = *cv_type_of(proof->graph, node->ins[0]);
-  const cv_type to = *cv_type_of(proof->graph, node->outs[0]);
+  cv_type from = *cv_type_of(proof->graph, node->ins[0]);
+  cv_type to = *cv_type_of(proof->graph, node->outs[0]);
   cv_batched out = *x;
   if (x->axis < 0) return true;
+  for (int d = 0; d < from.rank; d++) from.dims[d] = cv_proof_known(proof, from.dims[d]);
+  for (int d = 0; d < to.rank; d++) to.dims[d] = cv_proof_known(proof, to.dims[d]);
   for (int d = 0; x->uniform && d < to.rank; d++) {
     if (!cv_proof_uses(proof, to.dims[d])) continue;
     *state(proof, node->outs[0]) = cv_proof_dim(proof, d, to.dims[d], true);

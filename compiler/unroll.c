@@ -17,17 +17,22 @@ static bool is_true(const cv_graph *graph, cv_val v) {
          *(const unsigned char *)info->data.data != 0;
 }
 
-/* The number of trips of a loop that can be unrolled; 0 if it cannot. */
-static int64_t known_trips(cv_graph *graph, const cv_node *node) {
+int64_t cv_loop_known_trips(const cv_graph *graph, const cv_node *node) {
   const cv_block *body = node->blocks[0];
   const cv_value_info *trips = cv_value_of(graph, node->ins[0]);
-  if (!trips->is_const || !trips->data.data || !is_true(graph, node->ins[1])) return 0;
+  if (!trips->is_const || !trips->data.data || !is_true(graph, node->ins[1])) return -1;
   cv_val goes_on = body->results.data[0];
-  if (!is_true(graph, goes_on) && goes_on != body->params.data[1]) return 0;
+  if (!is_true(graph, goes_on) && goes_on != body->params.data[1]) return -1;
   int64_t n;
   memcpy(&n, trips->data.data, sizeof n);
+  return n >= 0 && n <= cv_node_int(node, CV_ATTR_MAX) ? n : -1;
+}
+
+/* The number of trips of a loop that can be unrolled; 0 if it cannot. */
+static int64_t trips_to_unroll(const cv_graph *graph, const cv_node *node) {
+  const cv_block *body = node->blocks[0];
+  int64_t n = cv_loop_known_trips(graph, node);
   if (n < 1 || n > MAX_TRIPS || n * (int64_t)body->nodes.len > MAX_NODES) return 0;
-  if (n > cv_node_int(node, CV_ATTR_MAX)) return 0;
   for (size_t i = 0; i < body->nodes.len; i++)
     if (body->nodes.data[i]->op == CV_OP_bind || body->nodes.data[i]->n_blocks) return 0;
   for (uint32_t i = 2; i < node->n_ins; i++)
@@ -113,7 +118,7 @@ static bool unroll(cv_rewriter *rewriter, const cv_node *node, int64_t n) {
 static bool visit(cv_rewriter *rewriter, cv_node *node) {
   unroller *u = rewriter->context;
   cv_graph *graph = rewriter->graph;
-  int64_t n = node->op == CV_OP_loop ? known_trips(graph, node) : 0;
+  int64_t n = node->op == CV_OP_loop ? trips_to_unroll(graph, node) : 0;
   if (n == 0) return false;
   const cv_attr *symbol = cv_node_attr(node, CV_ATTR_SYMBOL);
   cv_sym sym;
