@@ -267,9 +267,9 @@ static void read_rendering(source *s, const cv_program *program, cv_arena *arena
     cv_mp_fail(&s->in, "a rendering of a step");
     return;
   }
-  bool one = rendering->first == rendering->last;
+  bool one = rendering->first == rendering->last && rendering->kernel != CV_NONE;
   if (n_reads != (one ? program->steps[rendering->first].n_ins : 0))
-    cv_mp_fail(&s->in, "what a rendering reads, an entry for each input");
+    cv_mp_fail(&s->in, "what a kernel reads, an entry for each input");
   rendering->reads_raw = array_of(s, arena, n_reads, sizeof *rendering->reads_raw);
   for (uint32_t i = 0; rendering->reads_raw && i < n_reads; i++)
     rendering->reads_raw[i] = cv_mp_bool(&s->in);

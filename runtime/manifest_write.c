@@ -197,7 +197,7 @@ static bool put_program(cv_str *out, const cv_program *program, const cv_blob *b
 }
 
 static void put_rendering(section *s, const cv_program *program, const cv_rendering *rendering) {
-  bool one = rendering->first == rendering->last;
+  bool one = rendering->first == rendering->last && rendering->kernel != CV_NONE;
   uint32_t n_reads = one ? program->steps[rendering->first].n_ins : 0;
   cv_mp_put_array(&s->out, 7);
   cv_mp_put_uint(&s->out, rendering->first);

@@ -333,7 +333,7 @@ static cv_status check_rendering(const cv_program *p, const cv_rendering *r, con
   if ((one && kernel) == (r->kernel == CV_NONE))
     return BAD("target %s: step '%s' has a kernel too many or too few", target,
                p->steps[r->first].name);
-  if (one && p->steps[r->first].n_ins && !r->reads_raw)
+  if (one && kernel && p->steps[r->first].n_ins && !r->reads_raw)
     return BAD("target %s does not say what step '%s' reads", target, p->steps[r->first].name);
   for (uint32_t i = 0; i < r->n_dims; i++)
     if (r->dims[i] == CV_EXPR_NONE)

@@ -96,7 +96,7 @@ typedef struct {
   cv_expr *dims; /* evaluated into the kernel's `dims` */
   cv_pack *packs;
   bool *reads_raw; /* per input of the step: false if the kernel only reads its packed form (then
-                      the raw blob may go) */
+                      the raw blob may go); NULL where there is no kernel */
   const char *variant; /* for people: "contraction f32 8x48 k-blocked" */
 } cv_rendering;
 

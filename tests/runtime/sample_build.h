@@ -170,8 +170,9 @@ static inline void sample_target(cv_program *p, const sample_code *code, const c
   for (uint32_t s = 0; s < p->n_steps; s++) {
     cv_rendering *r = &target->renderings[s];
     *r = (cv_rendering){.first = s, .last = s, .kernel = CV_NONE, .variant = "by hand"};
-    r->reads_raw = cv_arena_array(&p->arena, bool, p->steps[s].n_ins + 1u);
-    for (uint32_t i = 0; i < p->steps[s].n_ins; i++) r->reads_raw[i] = true;
+    if (p->steps[s].kind == CV_STEP_KERNEL)
+      r->reads_raw = cv_arena_array(&p->arena, bool, p->steps[s].n_ins + 1u);
+    for (uint32_t i = 0; r->reads_raw && i < p->steps[s].n_ins; i++) r->reads_raw[i] = true;
     r->dims = cv_arena_array(&p->arena, cv_expr, 4);
     r->packs = cv_arena_array(&p->arena, cv_pack, 4);
   }
