@@ -257,6 +257,16 @@ static cv_status fill_entry(cv_program *program, const cv_target *target, cv_ren
   return CV_OK;
 }
 
+/* What stands for a step without a kernel: it reads all its inputs. */
+static cv_status blank_rendering(cv_program *program, uint32_t step, cv_rendering *out) {
+  uint32_t n = program->steps[step].n_ins;
+  *out = (cv_rendering){.first = step, .last = step, .kernel = CV_NONE, .variant = ""};
+  out->reads_raw = cv_arena_array(&program->arena, bool, n + 1);
+  if (out->reads_raw == NULL) return cv_error_nomem(n);
+  for (uint32_t i = 0; i < n; i++) out->reads_raw[i] = true;
+  return CV_OK;
+}
+
 /* Renders the steps of a program and of its loops' bodies, and enters the target in each. */
 static cv_status render_steps(renderer *r, cv_program *program, cv_target_code **out_entry) {
   uint32_t index;
@@ -266,7 +276,8 @@ static cv_status render_steps(renderer *r, cv_program *program, cv_target_code *
   for (uint32_t i = 0; i < program->n_steps && status == CV_OK; i++) {
     const cv_step *step = &program->steps[i];
     cv_target_code *inner;
-    renderings[i] = (cv_rendering){.first = i, .last = i, .kernel = CV_NONE, .variant = ""};
+    status = blank_rendering(program, i, &renderings[i]);
+    if (status != CV_OK) break;
     if (step->kind == CV_STEP_KERNEL) status = render_kernel(r, program, step, &renderings[i]);
     if (step->kind == CV_STEP_LOOP) status = render_steps(r, step->loop->body, &inner);
     r->done++;
