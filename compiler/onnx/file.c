@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "compiler/onnx/prune.h"
+#include "onnx.pb-c.h"
 
 /* Maps a regular file read-only. An empty one gives size 0 and no mapping. */
 static cv_status map_file(const char *path, int flags, void **out_data, size_t *out_size) {

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "base/vec.h"
-#include "onnx.pb-c.h"
+#include "compiler/onnx/messages.h"
 
 typedef struct {
   char *name; /* as the model says it */

@@ -2,6 +2,7 @@
 
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/import_internal.h"
+#include "onnx.pb-c.h"
 
 static void release_file(void *owner) { cv_onnx_file_close(owner); }
 

@@ -3,6 +3,7 @@
 
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/import_internal.h"
+#include "onnx.pb-c.h"
 
 typedef struct {
   cv_importer *im;

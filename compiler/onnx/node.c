@@ -5,6 +5,7 @@
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/import_internal.h"
 #include "compiler/onnx/tensor.h"
+#include "onnx.pb-c.h"
 
 cv_val cv_on_fail(cv_on *n, cv_status code, const char *format, ...) {
   va_list args;

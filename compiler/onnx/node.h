@@ -5,7 +5,7 @@
 #define CV_COMPILER_ONNX_NODE_H
 
 #include "compiler/graph.h"
-#include "onnx.pb-c.h"
+#include "compiler/onnx/messages.h"
 
 typedef struct cv_importer cv_importer;
 typedef struct cv_onnx_row cv_onnx_row;

@@ -4,6 +4,7 @@
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/import_internal.h"
 #include "compiler/onnx/tensor.h"
+#include "onnx.pb-c.h"
 
 bool cv_scope_find(const cv_scope *scope, const char *name, cv_val *out_value) {
   uint64_t value;

@@ -3,6 +3,7 @@
 
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/table.h"
+#include "onnx.pb-c.h"
 
 typedef struct {
   cv_block *block;

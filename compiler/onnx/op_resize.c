@@ -196,6 +196,13 @@ static resizer read_attrs(cv_on *n) {
   return z;
 }
 
+/* An extent that came out as a floating-point number. */
+static cv_expr whole_extent(cv_on *n, double extent) {
+  if (extent >= 0 && extent < 1e12) return e_const(n->g, (int64_t)extent);
+  cv_on_fail(n, CV_INVALID, "an extent of %g", extent);
+  return CV_EXPR_NONE;
+}
+
 /* Out extents and scales from scales: floor(in * scale). */
 static void from_scales(cv_on *n, uint32_t input, uint32_t count, resize_axis *axes) {
   cv_graph *g = n->g;
@@ -218,13 +225,17 @@ static void from_scales(cv_on *n, uint32_t input, uint32_t count, resize_axis *a
     int64_t in;
     r->known = attr || values;
     r->number = attr ? (double)attr[i] : values ? values[i] : 0;
+    if (r->known && !(r->number > 1.0 / MAX_SCALE && r->number < MAX_SCALE)) {
+      cv_on_fail(n, CV_INVALID, "a scale of %g", r->number);
+      return;
+    }
     r->scale = r->known
                    ? cv_graph_scalar(g, CV_F64, r->number)
                    : cv_cast(g, cv_as_scalar(g, cv_slice_const(g, n->in[input], 0, i, 1)), CV_F64);
     if (r->known && r->number == floor(r->number)) {
       r->out = e_mul_i(g, r->in, (int64_t)r->number);
     } else if (r->known && cv_expr_is_const(g->exprs, r->in, &in)) {
-      r->out = e_const(g, (int64_t)floor((double)in * r->number));
+      r->out = whole_extent(n, floor((double)in * r->number));
     } else if (r->known && 1 / r->number == floor(1 / r->number)) {
       r->out = e_div(g, r->in, e_const(g, (int64_t)(1 / r->number)));
     } else {
@@ -263,7 +274,7 @@ static void keep_aspect(cv_on *n, bool larger, uint32_t count, resize_axis *axes
     axes[i].number = scale;
     axes[i].known = true;
     axes[i].scale = cv_graph_scalar(g, CV_F64, scale);
-    axes[i].out = e_const(g, (int64_t)floor(scale * (double)in + 0.5));
+    axes[i].out = whole_extent(n, floor(scale * (double)in + 0.5));
   }
 }
 

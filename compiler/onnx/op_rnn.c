@@ -7,6 +7,7 @@
 #include "compiler/onnx/activation.h"
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/table.h"
+#include "onnx.pb-c.h"
 
 enum { MAX_UNROLLED = 16 };
 

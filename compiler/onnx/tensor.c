@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compiler/onnx/prune.h"
+#include "onnx.pb-c.h"
 
 /* Numbers of TensorProto's fields. */
 enum {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compiler/onnx/import_internal.h"
+#include "onnx.pb-c.h"
 
 typedef struct {
   char *op;

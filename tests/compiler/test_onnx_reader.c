@@ -16,6 +16,7 @@
 #include "compiler/onnx/prune.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/onnx/wire.h"
+#include "onnx.pb-c.h"
 #include "tests/compiler/onnx_bytes.h"
 
 static void wire_reads_fields_and_stops_at_the_end(void **state) {
