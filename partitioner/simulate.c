@@ -166,7 +166,7 @@ static cv_status build_schedule(simulator *m, int k) {
   }
   /* the gateway holds its requests in any case: it never lacks an output buffer */
   int buffers = k == m->source ? most_slots + m->in->out_buffers : m->in->out_buffers;
-  cv_schedule_config config = {n->n_in, n->n_out, in, out, buffers, 0};
+  cv_schedule_config config = {n->n_in, n->n_out, in, out, buffers, 0, 0};
   CV_TRY(cv_schedule_create(&config, &n->schedule));
 out:
   cv_free(in);
