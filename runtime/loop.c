@@ -218,8 +218,9 @@ static cv_status iterate(cpu_loop *loop, const int64_t *symbols, int64_t iterati
       return cv_error(CV_INVALID, "iteration %" PRId64 " gives no value to carry on", iteration);
   }
   loop->turn = !loop->turn;
-  if (loop->step->ins[1] != CV_NONE || loop->step->ins[0] == CV_NONE)
-    loop->condition = loop->next_condition[0];
+  if (loop->body_results[0].absent)
+    return cv_error(CV_INVALID, "iteration %" PRId64 " gives no condition", iteration);
+  loop->condition = loop->next_condition[0];
   return CV_OK;
 }
 

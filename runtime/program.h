@@ -52,11 +52,12 @@ typedef enum {
 
 typedef struct cv_program cv_program;
 
-/* ONNX Loop: ins = [trip count i64 scalar or CV_NONE, condition bool scalar or CV_NONE, carried...,
- * captured...]; outs = [carried finals..., stacked...]. Body inputs: [iteration i64, condition
- * bool, carried..., captured...]; body outputs: [condition bool, carried..., stacked items...]. A
- * stacked output has dims [trips, item dims...]; the step binds symbol `trips`. A body with trip
- * count known and no condition reads `cond_none`. */
+/* ONNX Loop: ins = [trip count i64 scalar or CV_NONE (no limit), condition before the first
+ * iteration bool scalar or CV_NONE (true), carried..., captured...]; outs = [carried finals...,
+ * stacked...]. Body inputs: [iteration i64, condition bool, carried..., captured...]; body outputs:
+ * [condition bool, carried..., stacked items...]. A stacked output has dims [trips, item dims...];
+ * the step binds symbol `trips`. The loop ends after the trip count, or with an iteration whose
+ * condition is false. */
 typedef struct {
   cv_program *body; /* shares the expression pool and the consts of its parent */
   uint32_t carried, stacked, captured;
