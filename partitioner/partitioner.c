@@ -73,6 +73,9 @@ static cv_status minimise(attempt *t, int min_stages, int max_stages) {
     status = ask(t, min_stages, max_stages, limit, &answer);
     if (status != CV_OK) return status;
     if (answer == CV_SEARCH_FOUND) {
+      if (t->best.bottleneck > limit * (1 + EQUAL / 2))
+        return cv_error(CV_INTERNAL, "planner: found a plan within %.17g us that takes %.17g us",
+                        limit, t->best.bottleneck);
       climbing = false;
       continue;
     }
