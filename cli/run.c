@@ -58,11 +58,12 @@ static cv_status run_model(const char *path, const run_options *o) {
   cv_status status = CV_OK;
   CV_TRY(cv_compile_open(path, &o->compile, &artifact));
   CV_TRY(cv_requests_read(cv_artifact_program(artifact), &o->request, &requests));
+  if (cv_split_wanted(&o->split)) {
+    status = cv_split_run(artifact, &requests, &o->split, o->request.output_dir);
+    goto out;
+  }
   cv_answers_init(&answers, &requests);
-  if (cv_split_wanted(&o->split))
-    CV_TRY(cv_split_run(artifact, &requests, &o->split, &answers));
-  else
-    CV_TRY(run_whole(artifact, &requests, o, &answers));
+  CV_TRY(run_whole(artifact, &requests, o, &answers));
   status = cv_answers_write(&answers, o->request.output_dir);
 out:
   cv_answers_deinit(&answers);
