@@ -75,7 +75,7 @@ bool cv_view_is_plain(cv_fusion *fusion, cv_val v, int batch_dims);
 /* Arithmetic operations of a node. */
 cv_expr cv_node_flops(cv_graph *graph, const cv_node *node);
 
-/* The body of the graph in fused form, as text: for --dump-after=fuse. */
+/* The steps with their bodies as text: for --dump-after=fuse. */
 void cv_program_dump(const cv_program *program, cv_str *out);
 
 #endif

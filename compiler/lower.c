@@ -127,14 +127,16 @@ static uint32_t *copy_ids(cv_block_lowering *low, const uint32_t *ids, size_t n)
   return cv_arena_copy(&low->program->arena, ids, n * sizeof *ids);
 }
 
-uint32_t cv_lower_alias(cv_block_lowering *low, const char *name, const uint32_t *ins,
-                        uint32_t n_ins, cv_val like, cv_expr guard, const char *out_name) {
-  cv_step step = {.kind = CV_STEP_ALIAS, .n_ins = n_ins, .n_outs = 1, .regions = "", .nodes = name};
-  step.name = unique_name(&low->program->arena, &low->step_names, name);
+uint32_t cv_lower_alias(cv_block_lowering *low, const uint32_t *ins, uint32_t n_ins,
+                        const cv_alias_spec *spec) {
+  cv_step step = {.kind = CV_STEP_ALIAS, .n_ins = n_ins, .n_outs = 1, .regions = ""};
+  step.name = unique_name(&low->program->arena, &low->step_names, spec->name);
+  step.nodes = step.name;
   step.ins = copy_ids(low, ins, n_ins);
-  uint32_t out = add_value(low, like, out_name, CV_VALUE_STEP, guard, (uint32_t)low->steps.len);
+  uint32_t out = add_value(low, spec->like, spec->out_name, CV_VALUE_STEP, spec->guard,
+                           (uint32_t)low->steps.len);
   step.outs = copy_ids(low, &out, 1);
-  step.guard = cv_lower_expr(low->top, guard);
+  step.guard = cv_lower_expr(low->top, spec->guard);
   step.flops = cv_expr_const(low->top->exprs, 0);
   cv_push(&low->steps, step);
   return out;
@@ -235,7 +237,8 @@ static uint32_t join_operand(cv_block_lowering *low, const cv_node *node, cv_val
   if (given == cv_lower_expr(low->top, guard)) return id;
   const char *name =
       unique_name(&low->program->arena, &low->value_names, low->values.data[id].name);
-  return cv_lower_alias(low, *node->source ? node->source : "branch", &id, 1, v, guard, name);
+  cv_alias_spec spec = {*node->source ? node->source : "branch", name, v, guard};
+  return cv_lower_alias(low, &id, 1, &spec);
 }
 
 static void lower_alias(cv_block_lowering *low, const cv_group *group) {
@@ -259,8 +262,8 @@ static void lower_alias(cv_block_lowering *low, const cv_group *group) {
     ins[0] = cv_lower_value(low, base);
   }
   cv_val out = node->outs[0];
-  low->value_of[out] =
-      cv_lower_alias(low, name, ins, n_ins, out, node->guard, value_name(low, out, name));
+  cv_alias_spec spec = {name, value_name(low, out, name), out, node->guard};
+  low->value_of[out] = cv_lower_alias(low, ins, n_ins, &spec);
 }
 
 /* ---- loops ---- */
@@ -340,7 +343,8 @@ static void lower_const_binds(cv_block_lowering *low) {
     uint32_t id = cv_lower_value(low, node->ins[0]);
     if (low->values.data[id].kind != CV_VALUE_CONST) continue; /* a second bind of it */
     const char *name = unique_name(&low->program->arena, &low->value_names, "bound");
-    low->value_of[node->ins[0]] = cv_lower_alias(low, "bind", &id, 1, node->ins[0], one, name);
+    cv_alias_spec spec = {"bind", name, node->ins[0], one};
+    low->value_of[node->ins[0]] = cv_lower_alias(low, &id, 1, &spec);
     lower_binds(low, node->ins[0], &low->steps.data[low->steps.len - 1]);
   }
 }

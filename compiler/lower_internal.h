@@ -37,8 +37,13 @@ uint32_t cv_lower_input(cv_block_lowering *low, cv_val v, const char *name);
 /* The program's value for v: made before, or a constant. */
 uint32_t cv_lower_value(cv_block_lowering *low, cv_val v);
 /* Adds a step that gives the first present of `ins` out as a new value of the type of `like`. */
-uint32_t cv_lower_alias(cv_block_lowering *low, const char *name, const uint32_t *ins,
-                        uint32_t n_ins, cv_val like, cv_expr guard, const char *out_name);
+typedef struct {
+  const char *name, *out_name; /* of the step, of the value */
+  cv_val like;
+  cv_expr guard; /* the graph's */
+} cv_alias_spec;
+uint32_t cv_lower_alias(cv_block_lowering *low, const uint32_t *ins, uint32_t n_ins,
+                        const cv_alias_spec *spec);
 /* Adds the steps of the fused groups. */
 void cv_lower_groups(cv_block_lowering *low);
 /* A block as a program; `captured` become inputs after its params (NULL: the graph's own block).

@@ -39,7 +39,8 @@ static uint32_t lower_result(cv_block_lowering *low, cv_val v, const char *name,
   for (int i = 2; cv_map_get_str(&low->value_names, unique, &taken); i++)
     unique = cv_arena_format(&low->program->arena, "%s_%d", out_name, i);
   cv_map_set(&low->value_names, unique, strlen(unique), 1);
-  return cv_lower_alias(low, "result", &id, 1, v, one, unique);
+  cv_alias_spec spec = {"result", unique, v, one};
+  return cv_lower_alias(low, &id, 1, &spec);
 }
 
 static void lower_results(cv_block_lowering *low, const cv_block *block) {
@@ -90,8 +91,8 @@ cv_program *cv_lower_block(cv_lowering *top, const cv_block *block, const cv_val
   MOVE_VEC(program, steps, &low.steps);
   MOVE_VEC(program, binds, &low.binds);
   program->separable_why = "";
-  program->model_name = graph->name ? graph->name : "";
-  program->producer = graph->producer ? graph->producer : "";
+  program->model_name = cv_arena_strdup(&program->arena, graph->name ? graph->name : "");
+  program->producer = cv_arena_strdup(&program->arena, graph->producer ? graph->producer : "");
   cv_vec_deinit(&low.input_vals);
   cv_map_deinit(&low.value_names);
   cv_map_deinit(&low.step_names);
@@ -138,6 +139,42 @@ static void share_consts(cv_lowering *low) {
   }
 }
 
+static void dump_values(const cv_program *program, const char *what, const uint32_t *ids,
+                        uint32_t n, cv_str *out) {
+  cv_str_add(out, " %s", what);
+  for (uint32_t i = 0; i < n; i++)
+    cv_str_add(out, " %s", ids[i] == CV_NONE ? "-" : program->values[ids[i]].name);
+}
+
+void cv_program_dump(const cv_program *program, cv_str *out) {
+  static const char *const kinds[] = {"kernel", "alias", "loop"};
+  for (uint32_t s = 0; s < program->n_steps; s++) {
+    const cv_step *step = &program->steps[s];
+    cv_str_add(out, "# step %u '%s' %s %s:", s, step->name, kinds[step->kind],
+               step->pattern ? step->pattern : "");
+    dump_values(program, "in", step->ins, step->n_ins, out);
+    dump_values(program, "out", step->outs, step->n_outs, out);
+    cv_str_puts(out, ", when ");
+    cv_expr_print(program->exprs, step->guard, out);
+    for (uint32_t i = 0; i < step->n_binds; i++)
+      cv_str_add(out, ", binds %s", cv_symbol_name(program->exprs, step->binds[i].sym));
+    cv_str_add(out, "\n%s\n", step->body ? step->body : "");
+    if (!step->loop) continue;
+    cv_str_puts(out, "# its body\n");
+    cv_program_dump(step->loop->body, out);
+    cv_str_puts(out, "# end of its body\n");
+  }
+}
+
+static void dump_if_wanted(const cv_program *program, const cv_pass_options *options) {
+  const char *wanted = options->dump_after;
+  if (!wanted || (strcmp(wanted, "fuse") != 0 && strcmp(wanted, "all") != 0)) return;
+  cv_str text = {.may_die = true};
+  cv_program_dump(program, &text);
+  fprintf(stderr, "# after fuse: %u steps\n%s", program->n_steps, cv_str_text(&text));
+  cv_str_deinit(&text);
+}
+
 cv_status cv_lower(cv_graph *graph, const cv_pass_options *options, cv_program **out_program) {
   *out_program = NULL;
   cv_status status = cv_graph_status(graph);
@@ -160,10 +197,12 @@ cv_status cv_lower(cv_graph *graph, const cv_pass_options *options, cv_program *
     if (status != CV_OK)
       status = cv_error(CV_INTERNAL, "lowering made a bad program: %s", cv_error_text());
   }
-  if (status == CV_OK)
+  if (status == CV_OK) {
+    dump_if_wanted(low.top, options);
     *out_program = low.top;
-  else
+  } else {
     cv_program_destroy(low.top);
+  }
   cv_vec_deinit(&low.imported);
   cv_vec_deinit(&low.consts);
   cv_vec_deinit(&low.programs);

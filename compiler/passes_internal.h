@@ -56,9 +56,15 @@ int64_t cv_loop_known_trips(const cv_graph *graph, const cv_node *node);
 /* Types. */
 bool cv_dims_same(int rank, const cv_expr *a, const cv_expr *b);
 bool cv_type_same(const cv_type *a, const cv_type *b);
-/* Pairs up dims of equal products: the next run of dims of `a` from i0 and of `b` from j0. */
-bool cv_dims_match(const cv_graph *graph, int rank_a, const cv_expr *a, int i0, int rank_b,
-                   const cv_expr *b, int j0, int *out_i1, int *out_j1);
+/* Dims of two shapes with equal elements, paired up in runs of equal products: [a0, a1) of `a` are
+ * [b0, b1) of `b` under another shape. Starts zeroed; each call goes on to the next run, false at
+ * the end or where the products cannot be told. */
+typedef struct {
+  int a0, a1, b0, b1;
+} cv_dim_run;
+bool cv_dims_next(const cv_graph *graph, const cv_type *a, const cv_type *b, cv_dim_run *run);
+/* The product of dims [from, to). */
+cv_expr cv_dims_count_expr(const cv_graph *graph, const cv_expr *dims, int from, int to);
 /* Elements as an expression. */
 cv_expr cv_type_count(cv_graph *graph, const cv_type *type);
 /* Bytes of a type of constant dims; false if a dim is symbolic or the product overflows. */

@@ -115,27 +115,31 @@ bool cv_type_same(const cv_type *a, const cv_type *b) {
   return a->dtype == b->dtype && a->rank == b->rank && cv_dims_same(a->rank, a->dims, b->dims);
 }
 
-bool cv_dims_match(const cv_graph *graph, int rank_a, const cv_expr *a, int i0, int rank_b,
-                   const cv_expr *b, int j0, int *out_i1, int *out_j1) {
-  for (int total = 2; total <= rank_a - i0 + rank_b - j0; total++)
-    for (int i = 1; i < total; i++) {
-      int j = total - i;
-      if (i0 + i > rank_a || j0 + j > rank_b) continue;
-      cv_expr x = cv_expr_const(graph->exprs, 1), y = x;
-      for (int d = 0; d < i; d++) x = cv_expr_mul(graph->exprs, x, a[i0 + d]);
-      for (int d = 0; d < j; d++) y = cv_expr_mul(graph->exprs, y, b[j0 + d]);
-      if (x != y) continue;
-      *out_i1 = i0 + i;
-      *out_j1 = j0 + j;
-      return true;
+cv_expr cv_dims_count_expr(const cv_graph *graph, const cv_expr *dims, int from, int to) {
+  cv_expr count = cv_expr_const(graph->exprs, 1);
+  for (int d = from; d < to; d++) count = cv_expr_mul(graph->exprs, count, dims[d]);
+  return count;
+}
+
+bool cv_dims_next(const cv_graph *graph, const cv_type *a, const cv_type *b, cv_dim_run *run) {
+  run->a0 = run->a1;
+  run->b0 = run->b1;
+  for (int total = 2; total <= a->rank - run->a0 + b->rank - run->b0; total++)
+    for (int i = 1; i < total; i++) { /* the shortest runs first */
+      run->a1 = run->a0 + i;
+      run->b1 = run->b0 + total - i;
+      if (run->a1 > a->rank || run->b1 > b->rank) continue;
+      if (cv_dims_count_expr(graph, a->dims, run->a0, run->a1) ==
+          cv_dims_count_expr(graph, b->dims, run->b0, run->b1))
+        return true;
     }
+  run->a1 = run->a0;
+  run->b1 = run->b0;
   return false;
 }
 
 cv_expr cv_type_count(cv_graph *graph, const cv_type *type) {
-  cv_expr count = cv_expr_const(graph->exprs, 1);
-  for (int d = 0; d < type->rank; d++) count = cv_expr_mul(graph->exprs, count, type->dims[d]);
-  return count;
+  return cv_dims_count_expr(graph, type->dims, 0, type->rank);
 }
 
 bool cv_type_bytes(const cv_graph *graph, const cv_type *type, uint64_t *out_count,

@@ -37,24 +37,21 @@ static bool prove_map(cv_proof *proof, const cv_node *node) {
   return true;
 }
 
-static cv_expr product(const cv_proof *proof, const cv_expr *dims, int from, int to) {
-  cv_expr p = cv_expr_const(proof->graph->exprs, 1);
-  for (int d = from; d < to; d++) p = cv_expr_mul(proof->graph->exprs, p, dims[d]);
-  return p;
-}
-
 /* a / b if that is exact, else CV_EXPR_NONE. */
 static cv_expr quotient(const cv_proof *proof, cv_expr a, cv_expr b) {
   cv_expr q = cv_expr_div(proof->graph->exprs, a, b);
   return cv_expr_mul(proof->graph->exprs, q, b) == a ? q : CV_EXPR_NONE;
 }
 
-/* The batch in the new dim d: what stands before and behind it in the run of dims must match. */
-static bool try_dim(const cv_proof *proof, const cv_type *to, int d, int j, int j1, cv_expr before,
-                    cv_expr behind, cv_batched *out) {
+/* The batch in the new dim d: what stands before and behind it in the run of dims must match what
+ * stood there. */
+static bool try_dim(const cv_proof *proof, const cv_type *to, const cv_dim_run *run, int d,
+                    const cv_batched *stood, cv_batched *out) {
   cv_exprs *exprs = proof->graph->exprs;
-  cv_expr outer = quotient(proof, before, product(proof, to->dims, j, d));
-  cv_expr inner = quotient(proof, behind, product(proof, to->dims, d + 1, j1));
+  cv_expr before = cv_dims_count_expr(proof->graph, to->dims, run->b0, d);
+  cv_expr behind = cv_dims_count_expr(proof->graph, to->dims, d + 1, run->b1);
+  cv_expr outer = quotient(proof, stood->outer, before);
+  cv_expr inner = quotient(proof, stood->inner, behind);
   if (outer == CV_EXPR_NONE || inner == CV_EXPR_NONE) return false;
   if (cv_expr_mul(exprs, cv_expr_mul(exprs, outer, proof->size), inner) != to->dims[d])
     return false;
@@ -78,18 +75,18 @@ static bool prove_reshape(cv_proof *proof, const cv_node *node) {
     *state(proof, node->outs[0]) = cv_proof_dim(proof, d, to.dims[d], true);
     return true;
   }
-  int i = 0, j = 0, i1 = 0, j1 = 0;
-  while (cv_dims_match(proof->graph, from.rank, from.dims, i, to.rank, to.dims, j, &i1, &j1)) {
-    if (x->axis < i1) break;
-    i = i1;
-    j = j1;
-  }
-  if (x->axis < i || x->axis >= i1)
+  cv_dim_run run = {0};
+  bool found = false;
+  while (!found && cv_dims_next(proof->graph, &from, &to, &run)) found = x->axis < run.a1;
+  if (!found)
     return cv_proof_no(proof, node, "merges or splits the batch in a way that cannot be followed");
-  cv_expr before = cv_expr_mul(exprs, product(proof, from.dims, i, x->axis), x->outer);
-  cv_expr behind = cv_expr_mul(exprs, product(proof, from.dims, x->axis + 1, i1), x->inner);
-  for (int d = j; d < j1; d++) {
-    if (!try_dim(proof, &to, d, j, j1, before, behind, &out)) continue;
+  cv_batched stood = *x; /* in the run as a whole */
+  cv_expr before = cv_dims_count_expr(proof->graph, from.dims, run.a0, x->axis);
+  cv_expr behind = cv_dims_count_expr(proof->graph, from.dims, x->axis + 1, run.a1);
+  stood.outer = cv_expr_mul(exprs, before, x->outer);
+  stood.inner = cv_expr_mul(exprs, behind, x->inner);
+  for (int d = run.b0; d < run.b1; d++) {
+    if (!try_dim(proof, &to, &run, d, &stood, &out)) continue;
     *state(proof, node->outs[0]) = out;
     return true;
   }

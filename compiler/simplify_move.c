@@ -77,26 +77,21 @@ cv_val cv_rule_reshape_of_broadcast(cv_rewriter *r, const cv_node *node) {
   const cv_type from = *cv_type_of(graph, inner->ins[0]), wide = *cv_type_of(graph, node->ins[0]);
   const cv_type out = *cv_type_of(graph, node->outs[0]);
   cv_expr dims[CV_MAX_RANK], one = cv_expr_const(graph->exprs, 1);
-  int i = 0, j = 0;
-  while (i < wide.rank && j < out.rank) {
-    int i1, j1;
-    if (!cv_dims_match(graph, wide.rank, wide.dims, i, out.rank, out.dims, j, &i1, &j1))
-      return CV_POISON;
+  cv_dim_run run = {0};
+  while (cv_dims_next(graph, &wide, &out, &run)) {
     bool kept = true, spread = true;
-    for (int d = i; d < i1; d++) {
+    for (int d = run.a0; d < run.a1; d++) {
       kept = kept && from.dims[d] == wide.dims[d];
       spread = spread && from.dims[d] == one;
     }
     if (!kept && !spread) return CV_POISON;
-    for (int d = j; d < j1; d++) dims[d] = kept ? out.dims[d] : one;
-    i = i1;
-    j = j1;
+    for (int d = run.b0; d < run.b1; d++) dims[d] = kept ? out.dims[d] : one;
   }
-  for (; i < wide.rank; i++)
-    if (wide.dims[i] != one) return CV_POISON;
-  for (; j < out.rank; j++) {
-    if (out.dims[j] != one) return CV_POISON;
-    dims[j] = one;
+  for (; run.a1 < wide.rank; run.a1++)
+    if (wide.dims[run.a1] != one) return CV_POISON;
+  for (; run.b1 < out.rank; run.b1++) {
+    if (out.dims[run.b1] != one) return CV_POISON;
+    dims[run.b1] = one;
   }
   cv_val below = cv_reshape(graph, inner->ins[0], dims, out.rank);
   return cv_broadcast_to(graph, below, out.dims, out.rank);

@@ -64,6 +64,9 @@ static bool sink_map(cv_rewriter *rewriter, const cv_node *node, cv_val below) {
 
 /* ---- reduces ---- */
 
+/* Bits [from, to). */
+static uint32_t bits(int from, int to) { return ((1u << to) - 1) & ~((1u << from) - 1); }
+
 /* The axes of `below` (a bit mask) that are merged or split into the node's; false if some of their
  * dims are reduced and others are not. */
 static bool axes_below(const cv_graph *graph, const cv_type *below, const cv_type *above,
@@ -72,19 +75,15 @@ static bool axes_below(const cv_graph *graph, const cv_type *below, const cv_typ
   uint32_t mask = 0;
   for (uint32_t i = 0; i < axes->count; i++) mask |= 1u << axes->ints[i];
   *out_axes = 0;
-  int i = 0, j = 0, i1, j1;
-  while (i < below->rank && j < above->rank) {
-    if (!cv_dims_match(graph, below->rank, below->dims, i, above->rank, above->dims, j, &i1, &j1))
+  cv_dim_run run = {0};
+  while (cv_dims_next(graph, below, above, &run)) {
+    uint32_t dims = bits(run.b0, run.b1);
+    if ((mask & dims) == dims)
+      *out_axes |= bits(run.a0, run.a1);
+    else if (mask & dims)
       return false;
-    uint32_t run = ((1u << j1) - 1) & ~((1u << j) - 1);
-    if ((mask & run) == run)
-      *out_axes |= ((1u << i1) - 1) & ~((1u << i) - 1);
-    else if (mask & run)
-      return false;
-    i = i1;
-    j = j1;
   }
-  return i == below->rank && j == above->rank;
+  return run.a1 == below->rank && run.b1 == above->rank;
 }
 
 static bool sink_reduce(cv_rewriter *rewriter, const cv_node *node) {
