@@ -17,6 +17,7 @@
 typedef struct {
   cv_pipeline *pipeline;
   cv_stage *stage; /* calling thread */
+  bool is_asked;   /* to unload; calling thread */
   /* under the pipeline's lock */
   bool is_loaded, is_unloaded;
   cv_status status; /* of loading, or of a failure later */
@@ -258,13 +259,6 @@ static void look(cv_pipeline *pipeline, const plan_set *set, set_state *out_stat
   pthread_mutex_unlock(&pipeline->lock);
 }
 
-static bool is_unloaded(slot *at) {
-  pthread_mutex_lock(&at->pipeline->lock);
-  bool yes = at->is_unloaded;
-  pthread_mutex_unlock(&at->pipeline->lock);
-  return yes;
-}
-
 static void unload(cv_pipeline *pipeline, plan_set *set, bool force) {
   if (!set || !set->in_use) return;
   set_state state;
@@ -272,8 +266,10 @@ static void unload(cv_pipeline *pipeline, plan_set *set, bool force) {
   for (;;) { /* the gateway's end first: its last answers are in when it closes */
     if (!set->has_route || force)
       for (int i = 0; i < set->n; i++)
-        if (set->slots[i].stage && !is_unloaded(&set->slots[i]))
+        if (set->slots[i].stage && !set->slots[i].is_asked) {
+          set->slots[i].is_asked = true; /* once: the handle may die at any moment behind it */
           cv_stage_unload(set->slots[i].stage, force);
+        }
     look(pipeline, set, &state);
     if (state.unloaded == set->n && !set->has_route) break;
     if (turn(pipeline) != CV_OK) cv_clock_sleep_until(cv_clock_ns() + 1000000);

@@ -119,7 +119,8 @@ typedef struct {
 CV_NODISCARD cv_status cv_executor_load(cv_executor *executor, const cv_stage_spec *spec,
                                         const cv_stage_events *events, cv_stage **out_stage);
 /* Begins to unload: messages sent are flushed, with `force` they are aborted at both ends. Memory
- * goes when nothing is in flight and no kernel runs. A second call can only add force. */
+ * goes when nothing is in flight and no kernel runs. A second call can only add force, and
+ * must come before on_unloaded does. */
 void cv_stage_unload(cv_stage *stage, bool force);
 
 /* Times, memory and micro-batches so far. A short lock; until on_unloaded. */
