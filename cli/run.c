@@ -5,17 +5,21 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "cli/check.h"
 #include "cli/commands.h"
 #include "cli/compile.h"
 #include "runtime/request_set.h"
 #include "cli/runner.h"
 #include "cli/split.h"
 
+static const double CHECK_TOLERANCE = 1e-4;
+
 typedef struct {
   cv_compile_options compile;
   cv_request_options request;
   cv_split_options split;
   const char *list;
+  bool check;
 } run_options;
 
 /* The whole program on this thread, request by request, state carried. */
@@ -58,6 +62,10 @@ static cv_status run_model(const char *path, const run_options *o) {
   cv_status status = CV_OK;
   CV_TRY(cv_compile_open(path, &o->compile, &artifact));
   CV_TRY(cv_requests_read(cv_artifact_program(artifact), &o->request, &requests));
+  if (o->check) {
+    status = cv_check_steps(artifact, requests.tensors, CHECK_TOLERANCE);
+    goto out;
+  }
   if (cv_split_wanted(&o->split)) {
     status = cv_split_run(artifact, &requests, &o->split, o->request.output_dir);
     goto out;
@@ -111,6 +119,8 @@ cv_status cv_command_run(int argc, char **argv) {
   const cv_option rows[] = {CV_REQUEST_OPTIONS(o.request),
                             {"--list", CV_OPTION_TEXT, &o.list, "FILE",
                              "runs the lines MODEL<TAB>INPUT-DIR<TAB>OUTPUT-DIR of a file", 0, 0},
+                            {"--check", CV_OPTION_FLAG, &o.check, NULL,
+                             "compares each step with the interpreter instead", 0, 0},
                             CV_SPLIT_OPTIONS(o.split),
                             CV_COMPILE_OPTIONS(o.compile),
                             {0}};
