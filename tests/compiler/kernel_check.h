@@ -113,6 +113,58 @@ static void check_pack(kernel_set *set, size_t i, const kernel_case *c, kernel_c
   }
 }
 
+static bool check_leads(const cv_graph *graph, cv_val v, cv_sym *batch) {
+  const cv_type *type = cv_type_of(graph, v);
+  return type->rank > 0 && cv_expr_is_symbol(graph->exprs, type->dims[0], batch) &&
+         strcmp(cv_symbol_name(graph->exprs, *batch), "b") == 0;
+}
+
+/* Where all results have the batch "b" in front: each item alone gives the bits it has in the
+ * batch.
+ */
+static void check_items(kernel_set *set, size_t i, const kernel_case *c, const kernel_call *all,
+                        const cv_tensor *have) {
+  cv_graph *graph = set->graphs[i];
+  const cv_block *block = graph->body;
+  size_t n_ins = block->params.len, n_outs = block->results.len;
+  cv_sym batch = 0;
+  int64_t symbols[64];
+  for (size_t k = 0; k < n_outs; k++) {
+    if (!check_leads(graph, block->results.data[k], &batch)) return;
+  }
+  for (int k = 0; k < 64; k++) symbols[k] = CV_UNBOUND;
+  memcpy(symbols, c->symbols, sizeof c->symbols);
+  int64_t items = symbols[batch];
+  symbols[batch] = 1;
+  for (int64_t item = 0; item < items; item++) {
+    kernel_call call = *all;
+    for (uint32_t k = 0; k < set->rendered[i].n_dims; k++) {
+      assert_int_equal(cv_expr_eval(graph->exprs, set->rendered[i].dims[k], symbols, &call.dims[k]),
+                       CV_OK);
+    }
+    for (size_t k = 0; k < n_ins; k++) {
+      cv_tensor one;
+      if (!check_leads(graph, block->params.data[k], &batch)) continue;
+      check_dims(graph, block->params.data[k], symbols, &one);
+      call.ptrs[k] = (char *)call.ptrs[k] + (uint64_t)item * one.bytes;
+      cv_tensor_deinit(&one);
+    }
+    cv_tensor outs[4] = {0};
+    for (size_t k = 0; k < n_outs; k++) {
+      check_dims(graph, block->results.data[k], symbols, &outs[k]);
+      call.ptrs[n_ins + k] = outs[k].data;
+    }
+    assert_int_equal(check_run(&set->kernels->kernels[i], &call, 1 << 30, false), 0);
+    for (size_t k = 0; k < n_outs; k++) {
+      const char *want = (const char *)have[k].data + (uint64_t)item * outs[k].bytes;
+      if (outs[k].bytes > 0 && memcmp(outs[k].data, want, outs[k].bytes) != 0) {
+        fail_msg("item %lld alone gives other bits\n%s", (long long)item, c->text);
+      }
+      cv_tensor_deinit(&outs[k]);
+    }
+  }
+}
+
 static void check_case(kernel_set *set, size_t i, const kernel_case *c) {
   cv_graph *graph = set->graphs[i];
   const cv_block *block = graph->body;
@@ -152,6 +204,7 @@ static void check_case(kernel_set *set, size_t i, const kernel_case *c) {
       }
     }
   }
+  if (code == 0) check_items(set, i, c, &call, have);
   cv_status status = cv_graph_interpret(graph, ins, symbols, want);
   if ((status == CV_OK) != (c->fails == 0)) fail_msg("%s\n%s", cv_error_text(), c->text);
   for (size_t k = 0; k < n_outs && code == 0; k++) check_equal(c, &have[k], &want[k]);
