@@ -203,6 +203,23 @@ static cv_expr whole_extent(cv_on *n, double extent) {
   return CV_EXPR_NONE;
 }
 
+/* floor(in * scale), bound at run time if it must be. */
+static cv_expr scaled_extent(cv_on *n, const resize_axis *r) {
+  cv_graph *g = n->g;
+  int64_t in;
+  uint32_t one;
+  if (r->known && r->number == floor(r->number)) return e_mul_i(g, r->in, (int64_t)r->number);
+  if (r->known && cv_expr_is_const(g->exprs, r->in, &in)) {
+    return whole_extent(n, floor((double)in * r->number));
+  }
+  if (r->known && 1 / r->number == floor(1 / r->number)) {
+    return e_div(g, r->in, e_const(g, (int64_t)(1 / r->number)));
+  }
+  cv_val out = cv_floor(g, cv_mul(g, f64(g, r->in), r->scale));
+  const cv_expr *e = cv_on_exprs_of(n, cv_cast(g, out, CV_I64), 1, CV_ONNX_MAX_DIM, &one);
+  return e ? e[0] : CV_EXPR_NONE;
+}
+
 /* Out extents and scales from scales: floor(in * scale). */
 static void from_scales(cv_on *n, uint32_t input, uint32_t count, resize_axis *axes) {
   cv_graph *g = n->g;
@@ -222,7 +239,6 @@ static void from_scales(cv_on *n, uint32_t input, uint32_t count, resize_axis *a
   }
   for (uint32_t i = 0; i < count && cv_ok(g); i++) {
     resize_axis *r = &axes[i];
-    int64_t in;
     r->known = attr || values;
     r->number = attr ? (double)attr[i] : values ? values[i] : 0;
     if (r->known && !(r->number > 1.0 / MAX_SCALE && r->number < MAX_SCALE)) {
@@ -232,18 +248,7 @@ static void from_scales(cv_on *n, uint32_t input, uint32_t count, resize_axis *a
     r->scale = r->known
                    ? cv_graph_scalar(g, CV_F64, r->number)
                    : cv_cast(g, cv_as_scalar(g, cv_slice_const(g, n->in[input], 0, i, 1)), CV_F64);
-    if (r->known && r->number == floor(r->number)) {
-      r->out = e_mul_i(g, r->in, (int64_t)r->number);
-    } else if (r->known && cv_expr_is_const(g->exprs, r->in, &in)) {
-      r->out = whole_extent(n, floor((double)in * r->number));
-    } else if (r->known && 1 / r->number == floor(1 / r->number)) {
-      r->out = e_div(g, r->in, e_const(g, (int64_t)(1 / r->number)));
-    } else {
-      uint32_t one;
-      cv_val out = cv_floor(g, cv_mul(g, f64(g, r->in), r->scale));
-      const cv_expr *e = cv_on_exprs_of(n, cv_cast(g, out, CV_I64), 1, CV_ONNX_MAX_DIM, &one);
-      if (e) r->out = e[0];
-    }
+    r->out = scaled_extent(n, r);
   }
 }
 
@@ -306,17 +311,15 @@ static void from_sizes(cv_on *n, uint32_t count, resize_axis *axes) {
   if (!stretch) keep_aspect(n, strcmp(policy, "not_larger") != 0, count, axes);
 }
 
-void cv_import_resize(cv_on *n) {
+/* The axes that are resized, with their part of roi: how many. */
+static uint32_t read_axes(cv_on *n, const resizer *z, resize_axis *axes) {
   cv_graph *g = n->g;
-  cv_val x = cv_on_in(n, 0), wide;
-  resizer z = read_attrs(n);
+  cv_val x = cv_on_in(n, 0);
   int rank = cv_rank(g, x);
   uint32_t count = (uint32_t)rank, n_axes;
   const int64_t *list = cv_on_ints(n, "axes", &n_axes);
-  resize_axis axes[CV_MAX_RANK] = {0};
-  bool upsample = strcmp(n->row->op, "Upsample") == 0;
   if (list) count = n_axes > CV_MAX_RANK ? CV_MAX_RANK : n_axes;
-  cv_val roi = z.crop && cv_on_has(n, 1) ? cv_cast(g, n->in[1], CV_F64) : CV_ABSENT;
+  cv_val roi = z->crop && cv_on_has(n, 1) ? cv_cast(g, n->in[1], CV_F64) : CV_ABSENT;
   for (uint32_t i = 0; i < count; i++) {
     resize_axis *r = &axes[i];
     r->axis = list ? cv_on_axis(n, list[i], rank) : (int)i;
@@ -325,7 +328,14 @@ void cv_import_resize(cv_on *n) {
     r->roi_start = cv_as_scalar(g, cv_slice_const(g, roi, 0, i, 1));
     r->roi_end = cv_as_scalar(g, cv_slice_const(g, roi, 0, (int64_t)count + i, 1));
   }
-  if (z.crop && roi == CV_ABSENT && cv_ok(g)) cv_on_fail(n, CV_INVALID, "a crop without roi");
+  if (z->crop && roi == CV_ABSENT && cv_ok(g)) cv_on_fail(n, CV_INVALID, "a crop without roi");
+  return count;
+}
+
+/* Extents and scales from what the node has, by its op and opset. */
+static void read_extents(cv_on *n, uint32_t count, resize_axis *axes) {
+  cv_graph *g = n->g;
+  bool upsample = strcmp(n->row->op, "Upsample") == 0;
   if (!cv_ok(g)) return;
   bool empty = !cv_on_has(n, 2) || e_is(g, e_count(g, n->in[2], 0, cv_rank(g, n->in[2])), 0);
   if (upsample || n->opset < 11) {
@@ -335,13 +345,28 @@ void cv_import_resize(cv_on *n) {
   } else {
     from_scales(n, 2, count, axes);
   }
+}
+
+/* Floats as wide as f32 at least; nearest neighbours are not computed with. */
+static cv_val computed(const resizer *z, cv_val x) {
+  cv_graph *g = z->n->g;
+  if (z->mode == NEAREST) return x;
+  return cv_is_float(g, x) ? cv_widen(g, x) : cv_cast(g, x, CV_F32);
+}
+
+void cv_import_resize(cv_on *n) {
+  cv_graph *g = n->g;
+  cv_val x = cv_on_in(n, 0);
+  resizer z = read_attrs(n);
+  resize_axis axes[CV_MAX_RANK] = {0};
+  uint32_t count = read_axes(n, &z, axes);
+  read_extents(n, count, axes);
   cv_dtype dtype = cv_dt(g, x);
-  bool whole = z.mode == NEAREST || cv_is_float(g, x);
-  wide = z.mode == NEAREST ? x : whole ? cv_widen(g, x) : cv_cast(g, x, CV_F32);
+  cv_val y = computed(&z, x);
   for (uint32_t i = 0; i < count && cv_ok(g); i++) {
     if (axes[i].known && axes[i].number == 1 && !z.crop) continue;
-    wide = resize_one(&z, &axes[i], wide);
+    y = resize_one(&z, &axes[i], y);
   }
-  if (!whole) wide = cv_unary(g, CV_OP_round, wide);
-  cv_on_set(n, 0, cv_cast(g, wide, dtype));
+  if (cv_dt(g, y) != dtype && cv_dtype_kind(dtype) != 'f') y = cv_unary(g, CV_OP_round, y);
+  cv_on_set(n, 0, cv_cast(g, y, dtype));
 }

@@ -112,10 +112,16 @@ static cv_val unnormalised(const sampler *s, cv_val grid, int d) {
   return cv_mul_num(g, cv_add_num(g, cv_mul(g, up, extent), -1), 0.5);
 }
 
+static padding padding_of(cv_on *n) {
+  const char *mode = cv_on_text(n, "padding_mode", "zeros");
+  if (strcmp(mode, "border") == 0) return BORDER;
+  return strcmp(mode, "reflection") == 0 ? REFLECTION : ZEROS;
+}
+
 void cv_import_grid_sample(cv_on *n) {
   cv_graph *g = n->g;
   cv_val x = cv_on_in(n, 0), grid = cv_widen(g, cv_on_in(n, 1)), at[CV_MAX_RANK], y;
-  const char *mode = cv_on_text(n, "mode", "linear"), *pad = cv_on_text(n, "padding_mode", "zeros");
+  const char *mode = cv_on_text(n, "mode", "linear");
   int rank = cv_rank(g, x);
   int64_t perm[CV_MAX_RANK], back[CV_MAX_RANK];
   if (rank < 3 || cv_rank(g, grid) != rank) {
@@ -127,9 +133,7 @@ void cv_import_grid_sample(cv_on *n) {
     back[perm[i]] = i;
   }
   sampler s = {.g = g,
-               .padding = strcmp(pad, "border") == 0       ? BORDER
-                          : strcmp(pad, "reflection") == 0 ? REFLECTION
-                                                           : ZEROS,
+               .padding = padding_of(n),
                .corners = cv_on_int(n, "align_corners", 0) != 0,
                .spatial = rank - 2,
                .x = cv_transpose(g, x, perm)};
