@@ -256,6 +256,13 @@ static bool is_wide(const planner *p, const cv_step *step) {
   return flops >= WIDE_FLOPS || bytes >= WIDE_BYTES;
 }
 
+/* True if no result has an element: such a call has no phases. */
+static bool makes_nothing(const planner *p, const cv_step *step) {
+  for (uint32_t i = 0; i < step->n_outs; i++)
+    if (p->runner->spots[step->outs[i]].bytes) return false;
+  return true;
+}
+
 static cv_status plan_calls(const planner *p) {
   cpu_plan *plan = p->plan;
   void **ptrs = plan->ptrs;
@@ -273,7 +280,7 @@ static cv_status plan_calls(const planner *p) {
         *ptrs++ = (void *)(uintptr_t)step->packs[i];
       dims += step->rendering->n_dims;
       call->wide = is_wide(p, about);
-      cv_status status = plan_kernel(p, step, call);
+      cv_status status = makes_nothing(p, about) ? CV_OK : plan_kernel(p, step, call);
       if (status != CV_OK) return status;
     }
     for (uint32_t i = 0; i < about->n_binds; i++) point(p, ptrs++, about->binds[i].value);
