@@ -26,7 +26,9 @@ typedef struct {
 } slot;
 
 typedef struct {
-  bool in_use, has_route;
+  bool in_use, has_route, route_told;
+  cv_status route_status; /* of opening the route, or of its failure later */
+  char route_text[512];
   cv_epoch epoch;
   int n;
   cv_edges edges;
@@ -47,10 +49,6 @@ struct cv_pipeline {
   plan_set sets[2];
   plan_set *current;
   uint32_t epochs;
-  /* of the route that was opened last */
-  bool route_told;
-  cv_status route_status;
-  char route_text[512];
   /* of cv_pipeline_run */
   cv_pipeline_answer on_answer;
   void *answer_arg;
@@ -117,10 +115,13 @@ static void on_unloaded(void *arg, cv_stage *stage) {
 
 static void on_route(void *arg, cv_epoch epoch, cv_status status, const char *text) {
   cv_pipeline *pipeline = arg;
-  (void)epoch;
-  pipeline->route_told = true;
-  pipeline->route_status = status;
-  snprintf(pipeline->route_text, sizeof pipeline->route_text, "%s", text);
+  for (int k = 0; k < 2; k++) {
+    plan_set *set = &pipeline->sets[k];
+    if (set->epoch.number != epoch.number) continue;
+    set->route_told = true;
+    set->route_status = status;
+    snprintf(set->route_text, sizeof set->route_text, "%s", text);
+  }
 }
 
 static void on_route_failed(void *arg, cv_epoch epoch, cv_status status, const char *text) {
@@ -350,8 +351,6 @@ static cv_status begin(cv_pipeline *pipeline, plan_set *set, const cv_pipeline_p
                          .peers = peers,
                          .micro_batch = plan->micro_batch,
                          .window = plan->window};
-  pipeline->route_told = false;
-  pipeline->route_status = CV_OK;
   CV_TRY(cv_gateway_open(pipeline->gateway, &route));
   set->has_route = true;
   for (int i = 0; i < n; i++) {
@@ -374,10 +373,10 @@ static cv_status await_prepared(cv_pipeline *pipeline, const plan_set *set) {
     look(pipeline, set, &state);
     if (state.status != CV_OK && state.status != CV_CANCELED)
       return cv_error(state.status, "%s", state.text);
-    if (pipeline->route_told && pipeline->route_status != CV_OK)
-      return cv_error(pipeline->route_status, "%s", pipeline->route_text);
+    if (set->route_told && set->route_status != CV_OK)
+      return cv_error(set->route_status, "%s", set->route_text);
     if (state.status != CV_OK) return cv_error(state.status, "%s", state.text);
-    if (state.loaded == set->n && pipeline->route_told) return CV_OK;
+    if (state.loaded == set->n && set->route_told) return CV_OK;
     cv_status status = turn(pipeline);
     if (status != CV_OK) return status;
   }
@@ -392,7 +391,8 @@ cv_status cv_pipeline_use(cv_pipeline *pipeline, const cv_pipeline_plan *plan) {
   set->n = plan->n_stages;
   set->epoch = (cv_epoch){.term = 1, .number = ++pipeline->epochs};
   set->in_use = true;
-  set->has_route = false;
+  set->has_route = set->route_told = false;
+  set->route_status = CV_OK;
   for (int i = 0; i < set->n; i++) set->slots[i] = (slot){.pipeline = pipeline};
   cv_status status = cv_edges_derive(cv_artifact_program(pipeline->artifact), plan->spans,
                                      plan->n_stages, plan->symbols, &set->edges);
@@ -417,16 +417,17 @@ cv_status cv_pipeline_use(cv_pipeline *pipeline, const cv_pipeline_plan *plan) {
 /* A stage or the route has failed: what is under way is answered so, and the sentence kept. */
 static cv_status check_alive(cv_pipeline *pipeline, char *text, size_t size) {
   set_state state;
-  look(pipeline, pipeline->current, &state);
+  const plan_set *set = pipeline->current;
+  look(pipeline, set, &state);
   cv_status status = state.status;
   const char *why = state.text;
-  if (pipeline->route_status != CV_OK && (status == CV_OK || status == CV_CANCELED)) {
-    status = pipeline->route_status;
-    why = pipeline->route_text;
+  if (set->route_status != CV_OK && (status == CV_OK || status == CV_CANCELED)) {
+    status = set->route_status;
+    why = set->route_text;
   }
   if (status == CV_OK) return CV_OK;
   snprintf(text, size, "%s", why);
-  cv_gateway_close(pipeline->gateway, pipeline->current->epoch, true);
+  cv_gateway_close(pipeline->gateway, set->epoch, true);
   cv_gateway_refuse(pipeline->gateway, status, text);
   return status;
 }

@@ -430,16 +430,22 @@ static void use_paced(cv_pipeline *pipeline, double slow_us) {
 static void test_rate_and_memory(void **state) {
   (void)state;
   cv_pipeline *pipeline = create(chain);
+  enum { MICRO = 200 };
   arrivals all;
-  use_paced(pipeline, 5000);
-  double ns = run_paced(pipeline, 300, &all);
+  use_paced(pipeline, 10000);
+  double ns = run_paced(pipeline, MICRO, &all);
   cv_stage_report slow;
   assert_ok(cv_pipeline_read(pipeline, 2, &slow));
-  double limit = (double)slow.times.compute_ns[CV_TIME_COMPUTE] / 300;
-  printf("between micro-batches: %.1f us; the slow stage: 5000 us by its pace, %.1f measured\n",
+  double limit = (double)slow.times.compute_ns[CV_TIME_COMPUTE] / MICRO;
+  printf("between micro-batches: %.1f us; the slow stage: 10000 us by its pace, %.1f measured\n",
          ns / 1000, limit / 1000);
-  assert_true(limit >= 5000e3);
-  assert_true(ns < limit * 1.03 + 100e3); /* 100 us: the second half's sleeps against all */
+  assert_true(limit >= 10000e3);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const double most = 1.15;
+#else
+  const double most = 1.03;
+#endif
+  assert_true(ns < limit * most);
   for (int i = 0; i < 4; i++) {
     cv_stage_report report;
     assert_ok(cv_pipeline_read(pipeline, i, &report));
@@ -447,14 +453,14 @@ static void test_rate_and_memory(void **state) {
     int64_t compute = 0, comm = 0;
     for (int k = 0; k < CV_COMPUTE_LANE; k++) compute += t->compute_ns[k];
     for (int k = 0; k < CV_COMM_LANE; k++) comm += t->comm_ns[k];
-    assert_int_equal(t->micro_batches, 300);
+    assert_int_equal(t->micro_batches, MICRO);
     assert_true(compute > t->wall_ns * 98 / 100 && compute < t->wall_ns * 102 / 100);
     assert_true(comm > t->wall_ns * 98 / 100 && comm < t->wall_ns * 102 / 100);
     double idle = cv_report_idle(t);
     printf("stage %d: idle %.3f, blocked on send %.3f, starved %.3f\n", i, idle,
            (double)t->compute_ns[CV_TIME_BLOCKED_SEND] / (double)t->wall_ns,
            (double)t->compute_ns[CV_TIME_STARVED] / (double)t->wall_ns);
-    assert_true(i == 2 ? idle < 0.05 : idle > 0.6 && idle < 0.85);
+    assert_true(i == 2 ? idle < 0.15 : idle > 0.6 && idle < 0.85);
   }
   use_paced(pipeline, 1);
   run_paced(pipeline, 10000, &all);
