@@ -17,6 +17,7 @@
 #include "runtime/cpu_features.h"
 
 #define SEND_NS ((int64_t)10000000000)
+#define GIVE_UP_NS ((int64_t)2000000000)
 #define RETRY_NS ((int64_t)50000000)
 
 struct cv_link {
@@ -184,6 +185,31 @@ void cv_hello_fill(cv_msg_hello *hello, char host[256]) {
   hello->cpu = cv_cpu_arch();
   hello->cores = cores > 0 ? (uint32_t)cores : 1;
   hello->memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+bool cv_link_give_up(cv_link *link, const char *address, const cv_msg_hello *hello,
+                     cv_status status) {
+  char text[4096];
+  snprintf(text, sizeof text, "%s", cv_error_text());
+  cv_link *own = NULL;
+  cv_msg msg = {.kind = CV_MSG_FAILED, .failed = {.code = (uint32_t)status, .text = text}};
+  if (!link) {
+    msg = (cv_msg){.kind = CV_MSG_ABSENT,
+                   .absent = {.token = hello->token,
+                              .member = hello->member,
+                              .host = hello->host,
+                              .code = (uint32_t)status,
+                              .text = text}};
+    if (cv_link_connect(address, cv_clock_ns() + GIVE_UP_NS, &own) == CV_OK) link = own;
+  }
+  bool told = link && cv_link_send(link, &msg) == CV_OK;
+  int64_t deadline = cv_clock_ns() + GIVE_UP_NS;
+  while (told && cv_link_receive(link, deadline, &msg) == CV_OK && msg.kind != CV_MSG_STOP) {
+  }
+  cv_link_close(own);
+  cv_status same = cv_error(status, "%s", text);
+  (void)same; /* the caller's sentence again */
+  return told;
 }
 
 /* ---- PREPARE ---- */

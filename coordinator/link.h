@@ -3,6 +3,8 @@
 #ifndef CV_COORDINATOR_LINK_H
 #define CV_COORDINATOR_LINK_H
 
+#include <stdbool.h>
+
 #include "coordinator/messages.h"
 #include "runtime/executor.h" /* cv_edge_peer */
 
@@ -27,6 +29,12 @@ CV_NODISCARD cv_status cv_link_receive(cv_link *link, int64_t deadline_ns, cv_ms
 /* Fills what every HELLO says of this process and machine: protocol, host, process, a fresh
  * incarnation, version, CPU, cores, memory. `host` is room for its name. */
 void cv_hello_fill(cv_msg_hello *hello, char host[256]);
+
+/* Tells the coordinator why this process ends (this thread's sentence), by ABSENT where it has not
+ * joined (`link` is NULL: one is made), else by FAILED, and waits a little until it was heard.
+ * False if nobody was there. Blocks, at most some seconds. */
+bool cv_link_give_up(cv_link *link, const char *address, const cv_msg_hello *hello,
+                     cv_status status);
 
 /* What a member makes of PREPARE. The edges of its plan, as the coordinator counts them.
  * CV_CORRUPT: they are not those of this program (another version?), or a number is out of range;

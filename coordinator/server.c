@@ -33,6 +33,7 @@ struct server {
   const cv_server_events *events;
   const cv_msg_prepare *prepare;
   cv_arena arena;
+  bool signaled;    /* whoever ended the job so knows it */
   bool ended, told; /* told: the verdict, when it falls: later this process may be ended */
 };
 
@@ -128,7 +129,8 @@ static bool act(server *s, const cv_action *action, const cv_event *cause, cv_ev
       send_msg(s, action->conn, &(cv_msg){.kind = CV_MSG_PREPARE, .prepare = *s->prepare});
       break;
     case CV_ACTION_DROP:
-      cv_log_warn("a stranger's connection to the control port was closed");
+      if (cause->msg->kind != CV_MSG_ABSENT)
+        cv_log_warn("a connection to the control port was closed: it is not of this job");
       drop(s, action->conn);
       break;
     case CV_ACTION_KEEP:
@@ -164,7 +166,8 @@ static void give(server *s, cv_event *event) {
       snprintf(s->state.text, sizeof s->state.text, "%s", cv_error_text());
       end(s);
     }
-    if (s->state.verdict != CV_OK && !s->told) cv_log_error("%s", s->state.text);
+    if (s->state.verdict != CV_OK && !s->told)
+      cv_log_at(s->signaled ? CV_LOG_INFO : CV_LOG_ERROR, "%s", s->state.text);
     s->told = s->state.verdict != CV_OK;
     for (size_t i = 0; i < actions.len && !s->ended; i++)
       if (act(s, &actions.data[i], &current, &next)) more = true;
@@ -192,7 +195,7 @@ static bool take_messages(connection *conn, size_t *out_taken) {
     if (status == CV_OK && there < CV_MSG_PREFIX + length) return true;
     cv_arena_deinit(&s->arena);
     if (status == CV_OK) status = cv_msg_decode(at + CV_MSG_PREFIX, length, &s->arena, &msg);
-    if (status == CV_OK && !conn->proved && msg.kind != CV_MSG_HELLO)
+    if (status == CV_OK && !conn->proved && msg.kind != CV_MSG_HELLO && msg.kind != CV_MSG_ABSENT)
       status = cv_error(CV_CORRUPT, "control link: its first message is no HELLO");
     if (status != CV_OK) {
       cv_log_warn("%s", cv_error_text());
@@ -254,9 +257,11 @@ static void on_connection(uv_stream_t *listener, int rc) {
 static void on_tick(uv_timer_t *timer) { give(timer->data, &(cv_event){.kind = CV_EVENT_TICK}); }
 
 static void on_signal(uv_signal_t *handle, int number) {
+  server *s = handle->data;
   char text[64];
+  if (s->state.verdict == CV_OK) s->signaled = true;
   snprintf(text, sizeof text, "ended by signal %d", number);
-  give(handle->data, &(cv_event){.kind = CV_EVENT_FAILED, .status = CV_CANCELED, .text = text});
+  give(s, &(cv_event){.kind = CV_EVENT_FAILED, .status = CV_CANCELED, .text = text});
 }
 
 /* ---- the face ---- */

@@ -258,6 +258,18 @@ static void hello(step *s) {
   ask_time(s, member);
 }
 
+/* A member that cannot take part: it ends, and the job with it. */
+static void absent(step *s) {
+  cv_state *state = s->state;
+  const cv_msg_absent *a = &s->event->msg->absent;
+  act(s, &(cv_action){.kind = CV_ACTION_DROP, .conn = s->event->conn});
+  if (!same_token(state->job.token, a->token) || a->member > state->job.workers) return;
+  if (a->member == state->job.workers)
+    fail(s, status_of(a->code), "the gateway on %s: %s", a->host, a->text);
+  else
+    fail(s, status_of(a->code), "rank %u on %s: %s", a->member, a->host, a->text);
+}
+
 static void pong(step *s, cv_member *member) {
   const cv_msg_pong *p = &s->event->msg->pong;
   if (!member->ping_open || p->id != member->ping_id) return;
@@ -337,6 +349,8 @@ static void message(step *s) {
     from_member(s, member);
   else if (s->event->msg->kind == CV_MSG_HELLO)
     hello(s);
+  else if (s->event->msg->kind == CV_MSG_ABSENT)
+    absent(s);
   else
     act(s, &(cv_action){.kind = CV_ACTION_DROP, .conn = s->event->conn});
 }

@@ -332,15 +332,6 @@ static void deinit(session *s) {
   cv_free(s->course.latencies);
 }
 
-/* The failure goes to the coordinator, which says it; without one it is said here. */
-static void tell_failure(session *s, cv_status status) {
-  char text[4096];
-  snprintf(text, sizeof text, "%s", cv_error_text());
-  cv_msg msg = {.kind = CV_MSG_FAILED, .failed = {.code = (uint32_t)status, .text = text}};
-  if (s->link && cv_link_send(s->link, &msg) == CV_OK) return;
-  fprintf(stderr, "cuvil-gateway on %s: %s\n", s->host, text);
-}
-
 int main(int argc, char **argv) {
   static session s = {.options = {.request = {.repeat = 1}}};
   options *o = &s.options;
@@ -362,7 +353,9 @@ int main(int argc, char **argv) {
   if (status == CV_OK && (!o->control || !o->workers))
     status = cv_error(CV_INVALID, "give --control and --workers");
   if (status == CV_OK) status = run(&s, words.data[0]);
-  if (status != CV_OK) tell_failure(&s, status);
+  /* the coordinator says it; without one it is said here */
+  if (status != CV_OK && (!o->control || !cv_link_give_up(s.link, o->control, &s.hello, status)))
+    fprintf(stderr, "cuvil-gateway on %s: %s\n", s.host, cv_error_text());
   deinit(&s);
   return cv_status_exit_code(status != CV_OK ? status : s.stop);
 }

@@ -375,15 +375,13 @@ out:
 
 int cv_child_run(const cv_worker_options *options) {
   static child c; /* zeroed; its slots are too large for a stack */
-  char text[4096];
   c.options = options;
   pthread_mutex_init(&c.lock, NULL);
   cv_hello_fill(&c.hello, c.host);
   cv_status status = run(&c);
-  snprintf(text, sizeof text, "%s", cv_error_text());
   /* the coordinator says it; without one it is said here */
-  if (status != CV_OK && (!c.link || say_status(&c, false, status, text) != CV_OK))
-    fprintf(stderr, "cuvil-worker rank %u on %s: %s\n", c.hello.member, c.host, text);
+  if (status != CV_OK && !cv_link_give_up(c.link, options->control, &c.hello, status))
+    fprintf(stderr, "cuvil-worker rank %u on %s: %s\n", c.hello.member, c.host, cv_error_text());
   cv_executor_destroy(c.executor);
   cv_link_close(c.link);
   cv_queue_destroy(c.news);

@@ -165,6 +165,15 @@ static void signal_all(const supervisor *s, int number) {
     if (s->children[i].pid) kill(s->children[i].pid, number);
 }
 
+/* The coordinator alone is asked first, where there is one: it stops the others in order. */
+static void ask(const supervisor *s) {
+  pid_t coordinator = s->children[CV_CHILD_COORDINATOR].pid;
+  if (coordinator && !s->asked)
+    kill(coordinator, SIGTERM);
+  else
+    signal_all(s, SIGTERM);
+}
+
 /* The rank ends with this code; the children get time to end by themselves, or are asked now. */
 static void finish(supervisor *s, int code, bool now) {
   if (s->exit_code) return;
@@ -204,7 +213,11 @@ static void take_signals(supervisor *s) {
 /* Asks the children to end, then makes them. */
 static void push(supervisor *s) {
   if (cv_clock_ns() < s->next_ns) return;
-  signal_all(s, s->asked++ ? SIGKILL : SIGTERM);
+  if (s->asked < 2)
+    ask(s);
+  else
+    signal_all(s, SIGKILL);
+  s->asked++;
   s->next_ns = cv_clock_ns() + GRACE_NS;
 }
 
