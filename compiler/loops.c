@@ -78,6 +78,9 @@ static bool split_axis(cv_emit *emit, cv_loops *loops, const cv_digit *wanted) {
   for (int i = 0; i < loops->n && loops->n < CV_MAX_AXES; i++) {
     if (loops->axes[i].at != wanted->at) continue;
     cv_expr outer = cv_expr_div(emit->pool, loops->axes[i].extent, wanted->extent);
+    /* a part of a concat is shorter than the axis: what divides the part need not divide the axis
+     */
+    if (cv_expr_mul(emit->pool, outer, wanted->extent) != loops->axes[i].extent) continue;
     const char *name = cv_loops_name(emit, &loops->axes[i]);
     const char *high = cv_arena_format(emit->arena, "%sh", name);
     const char *low = cv_arena_format(emit->arena, "%sl", name);

@@ -49,8 +49,8 @@ static const struct {
     {CV_OP_div, "fiu", 2, 5, 0},   {CV_OP_rem, "fiu", 2, 5, 0},     {CV_OP_pow, "fiu", 2, 4, 0},
     {CV_OP_max, "fiu", 2, 120, 0}, {CV_OP_min, "fiu", 2, 120, 0},   {CV_OP_and, "biu", 2, 120, 0},
     {CV_OP_or, "biu", 2, 120, 0},  {CV_OP_xor, "biu", 2, 120, 0},   {CV_OP_shl, "iu", 2, 40, 0},
-    {CV_OP_shr, "iu", 2, 40, 0},   {CV_OP_eq, "fiu", 2, 3, 0},     {CV_OP_lt, "fiu", 2, 3, 0},
-    {CV_OP_le, "fiu", 2, 3, 0},   {CV_OP_select, "fiub", 3, 0, 0}, {CV_OP_cast, "", 1, 0, 0},
+    {CV_OP_shr, "iu", 2, 40, 0},   {CV_OP_eq, "fiu", 2, 3, 0},      {CV_OP_lt, "fiu", 2, 3, 0},
+    {CV_OP_le, "fiu", 2, 3, 0},    {CV_OP_select, "fiub", 3, 0, 0}, {CV_OP_cast, "", 1, 0, 0},
 };
 
 static void add_op(size_t i, cv_dtype dtype) {
@@ -210,6 +210,13 @@ static const kernel_case moves[] = {
      0},
     {"graph \"t\" (%a: f32[2,30], %b: f32[2,5]) { %y: f32[2,35] = concat(%a, %b) {axis=1} %z: "
      "f32[2,35] = neg(%y) } -> (%z)",
+     0,
+     0,
+     {0},
+     0},
+    {"graph \"t\" (%a: f32[2,12,12], %b: f32[2,9]) { %r: f32[2,144] = reshape(%a) {dims=[2,144]} "
+     "%y: "
+     "f32[2,153] = concat(%r, %b) {axis=1} %z: f32[2,153] = neg(%y) } -> (%z)",
      0,
      0,
      {0},
