@@ -97,7 +97,9 @@ static void on_route(void *arg, cv_epoch epoch, cv_status status, const char *te
 static void on_failed(void *arg, cv_epoch epoch, cv_status status, const char *text) {
   session *s = arg;
   (void)epoch;
-  if (!s->closing) fail(s, status, text);
+  /* between the last answer and UNLOAD stages may have closed their ends already */
+  if (s->closing || (status == CV_CANCELED && !s->course.active)) return;
+  fail(s, status, text);
 }
 
 static void on_stalled(void *arg, const char *text) {

@@ -36,6 +36,7 @@ typedef struct {
   bool told_loaded, told_stalled;
   /* -- */
   bool loaded, unloaded, stalled;
+  cv_stage_report report;
   cv_status status; /* of loading, or why it stands still */
   cv_status error;  /* of a micro-batch */
   char text[TEXT], error_text[TEXT], stalled_text[TEXT];
@@ -111,7 +112,7 @@ static void on_stalled(void *arg, cv_stage *stage, const char *text) {
 
 static void on_unloaded(void *arg, cv_stage *stage) {
   slot *at = enter(arg);
-  (void)stage;
+  cv_stage_read(stage, &at->report); /* complete only now: its last send has ended */
   at->unloaded = true;
   leave(at);
 }
@@ -186,9 +187,8 @@ static cv_status send_times(child *c) {
   cv_msg_stage_times *times = cv_alloc(c->n_slots + 1, sizeof *times);
   if (!times) return cv_error_nomem(c->n_slots * sizeof *times);
   for (uint32_t i = 0; i < c->n_slots; i++) {
-    cv_stage_report r;
-    cv_stage_read(c->slots[i].stage, &r);
-    const cv_stage_times *t = &r.times;
+    const cv_stage_report *r = &c->slots[i].report; /* written no more */
+    const cv_stage_times *t = &r->times;
     times[i] = (cv_msg_stage_times){.stage = c->slots[i].index,
                                     .micro_batches = t->micro_batches,
                                     .wall = t->wall_ns,
@@ -200,9 +200,9 @@ static cv_status send_times(child *c) {
                                     .send = t->comm_ns[CV_TIME_SEND],
                                     .receive = t->comm_ns[CV_TIME_RECEIVE],
                                     .idle = t->comm_ns[CV_TIME_IDLE],
-                                    .weight_bytes = r.memory.weights,
-                                    .arena_bytes = r.memory.arena,
-                                    .slot_bytes = r.slot_bytes};
+                                    .weight_bytes = r->memory.weights,
+                                    .arena_bytes = r->memory.arena,
+                                    .slot_bytes = r->slot_bytes};
   }
   cv_msg msg = {.kind = CV_MSG_TIMES,
                 .times = {.number = c->number, .stages = times, .n_stages = c->n_slots}};
@@ -215,10 +215,9 @@ static cv_status unload(child *c, const cv_msg_unload *msg) {
   if (msg->number != c->number || c->unloading)
     return cv_error(CV_CORRUPT, "UNLOAD of plan %u came, but plan %u is loaded", msg->number,
                     c->number);
-  cv_status status = send_times(c);
   c->unloading = true;
   for (uint32_t i = 0; i < c->n_slots; i++) cv_stage_unload(c->slots[i].stage, false);
-  return status;
+  return CV_OK;
 }
 
 static cv_status take(child *c, const cv_msg *msg) {
@@ -300,6 +299,7 @@ static cv_status tell(child *c) {
   }
   if (status == CV_OK && c->unloading && unloaded == c->n_slots) {
     status = send_trace(c);
+    if (status == CV_OK) status = send_times(c);
     cv_msg msg = {.kind = CV_MSG_UNLOADED, .unloaded = {.number = c->number}};
     c->number = 0;
     if (status == CV_OK) status = cv_link_send(c->link, &msg);
