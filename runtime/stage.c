@@ -116,10 +116,14 @@ static void dispatch(cv_job *job) {
   }
   job->task.kind = CV_TASK_COMPUTE;
   job->phase = CV_JOB_RUNS;
-  job->dispatched_ns = cv_clock_ns();
-  pthread_mutex_lock(&stage->lock);
-  if (stage->running++ == 0) stage->computing_since_ns = job->dispatched_ns;
-  pthread_mutex_unlock(&stage->lock);
+  job->dispatched_ns = 0;
+  if (stage->running++ == 0) {
+    note(stage); /* from here on it counts as computing */
+    job->dispatched_ns = stage->moved_ns;
+    pthread_mutex_lock(&stage->lock);
+    stage->computing_since_ns = job->dispatched_ns;
+    pthread_mutex_unlock(&stage->lock);
+  }
   if (cv_queue_push(stage->worker->jobs, &job->task) == CV_OK) return;
   job->phase = CV_JOB_FREE;
   stage->running--;
@@ -282,7 +286,7 @@ void cv_stage_loaded(cv_stage *stage) {
 }
 
 /* Of the time counted as computing, what the job spent on its way to the compute thread and back.
- */
+ * One that was dispatched while another ran began its way when that one ended. */
 static void settle_time(cv_stage *stage, const cv_job *job) {
   int64_t ready = job->dispatched_ns > stage->computed_ns ? job->dispatched_ns : stage->computed_ns;
   int64_t way = job->begin_ns > ready ? job->begin_ns - ready : 0;
