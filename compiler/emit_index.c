@@ -103,7 +103,9 @@ static bool cut_digit(cv_emit *emit, const cv_digit *digit, cv_expr extent, cv_d
   cv_expr rest;
   cv_sym sym;
   if (!exact_quotient(emit, digit->extent, extent, &rest)) return false;
-  if (cv_expr_is_symbol(emit->pool, digit->at, &sym) && emit->dry) {
+  bool axis = cv_expr_is_symbol(emit->pool, digit->at, &sym) && sym < emit->names.len &&
+              emit->names.data[sym].extent == digit->extent;
+  if (axis && emit->dry) {
     cv_emit_push(&emit->splits, (cv_digit){digit->at, extent});
   }
   *out_high = (cv_digit){cv_expr_div(emit->pool, digit->at, extent), rest};

@@ -117,6 +117,11 @@ static const kernel_case cases[] = {
      0,
      {0},
      0},
+    {"symbol b [0, 100]\ngraph \"t\" (%x: f32[b,8,6,6], %z: f32[b,8,3,3]) { %p: f32[b,8,36] = "
+     "reshape(%x) {dims=[b,8,36]} %q: f32[b,8,9] = reshape(%z) {dims=[b,8,9]} %c: f32[b,8,45] = "
+     "concat(%p, %q) {axis=2} %r: f32[b,4,2,45] = reshape(%c) {dims=[b,4,2,45]} %y: f32[b,4,45] = "
+     "reduce(%r) {kind=\"max\", axes=[2]} } -> (%y)",
+     0, 0, {3, 0, 0, 0}, 0},
     /* rows */
     {SOFTMAX("f32", "[4,50]", "[4]", "[4,1]", "1"), 5, 0, {0}, 0},
     {SOFTMAX("f16", "[4,50]", "[4]", "[4,1]", "1"), 5, 0, {0}, 0},
