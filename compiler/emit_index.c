@@ -141,6 +141,21 @@ static bool take_axis(cv_emit *emit, digit_list *list, cv_expr dim, cv_place *ou
   return true;
 }
 
+/* All that is left, for the outermost axis: counts are equal, though it may not show. */
+static bool take_rest(digit_list *list, cv_place *out) {
+  if (list->n > CV_MAX_DIGITS) return false;
+  out->n = list->n;
+  memcpy(out->digits, list->d, (size_t)list->n * sizeof(cv_digit));
+  list->n = 0;
+  return true;
+}
+
+static int outermost(const cv_emit *emit, const cv_expr *dims, int rank) {
+  int axis = 0;
+  while (axis < rank - 1 && is_const(emit, dims[axis], 1)) axis++;
+  return axis;
+}
+
 void cv_index_reshape(cv_emit *emit, const cv_index *from, const cv_expr *dims, int rank,
                       cv_index *out_index) {
   digit_list list = {0}, whole;
@@ -153,9 +168,11 @@ void cv_index_reshape(cv_emit *emit, const cv_index *from, const cv_expr *dims, 
     }
   }
   whole = list;
-  for (int axis = rank - 1; axis >= 0 && ok; axis--) {
+  int first = outermost(emit, dims, rank);
+  for (int axis = rank - 1; axis > first && ok; axis--) {
     ok = is_const(emit, dims[axis], 1) || take_axis(emit, &list, dims[axis], &result.axes[axis]);
   }
+  if (ok && rank > 0) ok = take_rest(&list, &result.axes[first]);
   if (!ok || list.n > 0) {
     reshape_by_division(emit, position(emit, whole.d, whole.n), dims, rank, &result);
   }
