@@ -2,7 +2,7 @@
 #ifndef CV_COMPILER_BUILD_H
 #define CV_COMPILER_BUILD_H
 
-#include "compiler/graph.h"
+#include "compiler/graph_core.h"
 
 /* The node builder: infers types (the type rules check everything), appends to graph->at.
  * Attributes are copied. For one-output ops returns the output, else the first one (the others

@@ -3,7 +3,7 @@
 #ifndef CV_COMPILER_ELEMS_H
 #define CV_COMPILER_ELEMS_H
 
-#include "compiler/graph.h"
+#include "compiler/graph_core.h"
 
 /* The elements of an integer or bool value as expressions (known or symbolic): true, or false if
  * they are not known. A constant of up to 4096 elements always is. */

@@ -2,7 +2,7 @@
 #ifndef CV_COMPILER_INTERP_H
 #define CV_COMPILER_INTERP_H
 
-#include "compiler/graph.h"
+#include "compiler/graph_core.h"
 
 /* The interpreter: constant folder and oracle. Runs a graph on tensors: `ins` by params, `outs`
  * (owned by the caller) by results; `symbols` has an entry for each symbol, those known set, the

@@ -5,9 +5,9 @@
  * for 1x1, else from a gathered [k][p]), columns are output channels (weights packed
  * [panel][k][columns]) Both go through depth in blocks, ascending, so the order of arithmetic is
  * the same. */
-#include <string.h>
-
 #include "compiler/render_conv.h"
+
+#include <string.h>
 
 enum { DEPTH_BLOCK = 256, SMALL_MAP = 256 };
 

@@ -2,7 +2,7 @@
 #ifndef CV_COMPILER_TEXT_H
 #define CV_COMPILER_TEXT_H
 
-#include "compiler/graph.h"
+#include "compiler/graph_core.h"
 
 /* Text form and back: one line a node,
  *   graph "name" (%x: f32[batch,3], %w: f32[3,4] const) {

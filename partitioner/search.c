@@ -156,10 +156,9 @@ static bool walk(cv_search *q, int state, int a);
 
 /* Tries ends of a stage of class c, longest first. */
 static bool walk_class(cv_search *q, int state, int a, int c) {
-  int next = cv_search_next(q, state, c);
-  if (next < 0) return false;
   int lo, top, used = cv_search_used(q, state);
-  cv_search_range(q, state, next, c, a, &lo, &top);
+  int next = cv_search_range(q, state, c, a, &lo, &top);
+  if (next < 0) return false;
   for (int b = top < lo ? top : cv_search_skip(q, next, top); b >= lo;) {
     if (!cv_search_spend(q, 1)) return false;
     cv_model_stage stage = {c, cv_search_last(q, state), used, a, b};

@@ -176,9 +176,13 @@ double cv_search_floor(cv_search *q, int max_stages, double high) {
   return low;
 }
 
-void cv_search_range(cv_search *q, int state, int next, int c, int a, int *out_lo, int *out_top) {
+int cv_search_range(cv_search *q, int state, int c, int a, int *out_lo, int *out_top) {
+  *out_lo = *out_top = 0;
+  int next = cv_search_next(q, state, c);
+  if (next < 0) return next;
   int after = q->min_stages - cv_search_used(q, state) - 1;
   int most = q->model->n_atoms - (after > 0 ? after : 0), need = cv_search_need(q, next);
   *out_top = q->end[c][a] < most ? q->end[c][a] : most;
   *out_lo = need > a ? need : a + 1;
+  return next;
 }

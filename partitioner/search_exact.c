@@ -142,10 +142,8 @@ static bool push(cv_search *q, const place *at, int c, int next, int b, place *o
 static bool walk(cv_search *q, const place *at);
 
 static bool walk_class(cv_search *q, const place *at, int c) {
-  int next = cv_search_next(q, at->state, c);
+  int lo, top, next = cv_search_range(q, at->state, c, at->a, &lo, &top);
   if (next < 0) return false;
-  int lo, top;
-  cv_search_range(q, at->state, next, c, at->a, &lo, &top);
   for (int b = top; b >= lo; b--) {
     b = cv_search_skip(q, next, b);
     if (b < lo || !cv_search_spend(q, 1)) return false;

@@ -69,9 +69,9 @@ CV_NODISCARD cv_status cv_search_build_bounds(cv_search *q);
 void cv_search_begin_bounds(cv_search *q);
 /* The first position from which the devices left may do the rest within the limit. */
 int cv_search_need(cv_search *q, int state);
-/* Where a stage [a, b) of the class may end, from its compute time and weights: lo <= b <= top. */
-void cv_search_range(cv_search *q, int state, int next, int class_, int a, int *out_lo,
-                     int *out_top);
+/* cv_search_next, and where that stage [a, b) may end, from its compute time and weights:
+ * lo <= b <= top. */
+int cv_search_range(cv_search *q, int state, int class_, int a, int *out_lo, int *out_top);
 /* Can the rest be done from here if every stage costs no more than its floor? Memoised. */
 bool cv_search_possible(cv_search *q, int state, int a);
 /* The largest position <= p that is not known to fail in the state. */

@@ -1,6 +1,6 @@
 /* Renders graphs given as text, compiles them in one go, and runs the kernels in many ways: results
  * must be the interpreter's within a tolerance, and their bits the same however the tasks are
- * split. Include after cmocka.h. */
+ * split. */
 #ifndef TESTS_COMPILER_KERNEL_CHECK_H
 #define TESTS_COMPILER_KERNEL_CHECK_H
 

@@ -1,7 +1,12 @@
-/* Graphs given as text, rendered and compiled in one go. Include after cmocka.h. */
+/* Graphs given as text, rendered and compiled in one go. */
 #ifndef TESTS_COMPILER_KERNEL_SET_H
 #define TESTS_COMPILER_KERNEL_SET_H
 
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>

@@ -2,6 +2,11 @@
 #ifndef CV_TESTS_PASS_CASE_H
 #define CV_TESTS_PASS_CASE_H
 
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
 #include <string.h>
 
 #include "compiler/passes_internal.h"

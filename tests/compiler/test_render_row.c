@@ -121,7 +121,10 @@ static const kernel_case cases[] = {
      "reshape(%x) {dims=[b,8,36]} %q: f32[b,8,9] = reshape(%z) {dims=[b,8,9]} %c: f32[b,8,45] = "
      "concat(%p, %q) {axis=2} %r: f32[b,4,2,45] = reshape(%c) {dims=[b,4,2,45]} %y: f32[b,4,45] = "
      "reduce(%r) {kind=\"max\", axes=[2]} } -> (%y)",
-     0, 0, {3, 0, 0, 0}, 0},
+     0,
+     0,
+     {3, 0, 0, 0},
+     0},
     /* rows */
     {SOFTMAX("f32", "[4,50]", "[4]", "[4,1]", "1"), 5, 0, {0}, 0},
     {SOFTMAX("f16", "[4,50]", "[4]", "[4,1]", "1"), 5, 0, {0}, 0},

@@ -43,6 +43,15 @@ class Sizes(LintCase):
         self.write("base/a.h", "int x;\n" * 251)
         self.assert_complains("base/a.h: header-lines 251")
 
+    def test_private_headers_and_those_of_tests_may_be_longer(self):
+        self.write("base/a_internal.h", "int x;\n" * 400)
+        self.write("tests/base/a.h", "int x;\n" * 400)
+        self.assert_clean()
+        self.write("base/a_internal.h", "int x;\n" * 401)
+        self.write("tests/base/a.h", "int x;\n" * 401)
+        self.assert_complains("base/a_internal.h: private-header-lines 401")
+        self.assert_complains("tests/base/a.h: private-header-lines 401")
+
     def test_parameters(self):
         self.write("base/a.c", function(3, arguments="int a, int b, int (*c)(int, int), int d, int e, int f"))
         self.assert_clean()

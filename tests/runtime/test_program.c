@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "each_fault.h"
+#include "tests/each_fault.h"
 #include "runtime/program.h"
 
 /* A program of four steps:
