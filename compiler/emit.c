@@ -20,7 +20,8 @@ void cv_emit_fail(cv_emit *emit, cv_status code, const char *format, ...) {
   emit->status = cv_error(code, "%s", text);
 }
 
-static void add_line(cv_emit *emit, const char *format, va_list args, const char *end) {
+__attribute__((format(printf, 2, 0))) static void add_line(cv_emit *emit, const char *format,
+                                                           va_list args, const char *end) {
   if (emit->dry) return;
   for (int i = 0; i < emit->indent; i++) cv_str_puts(emit->out, "  ");
   cv_str_addv(emit->out, format, args);

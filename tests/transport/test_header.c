@@ -48,6 +48,34 @@ static uint8_t *encoded(size_t *out_size) {
   return data;
 }
 
+/* Field by field: the bytes between fields say nothing. */
+static void assert_header_equal(const cv_header *got, const cv_header *want) {
+#define SAME(field) assert_int_equal(got->field, want->field)
+  SAME(incarnation);
+  SAME(deployment);
+  SAME(epoch_term);
+  SAME(epoch_number);
+  SAME(edge);
+  SAME(seq);
+  SAME(session);
+  SAME(position);
+  SAME(flags);
+  SAME(checksum);
+  SAME(symbol_count);
+  SAME(tensor_count);
+  assert_memory_equal(got->symbols, want->symbols, want->symbol_count * sizeof *want->symbols);
+  for (uint32_t i = 0; i < want->tensor_count; i++) {
+    SAME(tensors[i].dtype);
+    SAME(tensors[i].rank);
+    SAME(tensors[i].absent);
+    SAME(tensors[i].bytes);
+    SAME(tensors[i].offset);
+    assert_memory_equal(got->tensors[i].dims, want->tensors[i].dims,
+                        want->tensors[i].rank * sizeof *want->tensors[i].dims);
+  }
+#undef SAME
+}
+
 static void round_trip(void **state) {
   (void)state;
   size_t size;
@@ -56,11 +84,7 @@ static void round_trip(void **state) {
   cv_tensor_header got_tensors[4];
   cv_header got = {.symbols = got_symbols, .tensors = got_tensors}, want = sample();
   assert_int_equal(cv_header_decode(data, size, 2, 4, &got), CV_OK);
-  assert_memory_equal(got_symbols, symbols, sizeof symbols);
-  assert_memory_equal(got_tensors, tensors, sizeof tensors);
-  want.symbols = got_symbols;
-  want.tensors = got_tensors;
-  assert_memory_equal(&got, &want, sizeof want);
+  assert_header_equal(&got, &want);
   free(data);
 }
 
