@@ -62,6 +62,9 @@ static void fill(const variant *v, char key, cv_str *out) {
     case 'Y': cv_str_add(out, "u%dx%d", bits, v->lanes); break;
     case 'b': cv_str_add(out, "%d", bits); break;
     case 'M': cv_str_add(out, "mask%d", v->lanes); break;
+    case 'L':
+      for (int l = 0; l < v->lanes; l++) cv_str_add(out, "%s%d", l > 0 ? ", " : "", l);
+      break;
     case 'F':
     case 'f': cv_str_puts(out, f); break;
     case 'W':
@@ -120,7 +123,11 @@ static void choose_variant(chooser *c, const prelude_piece *piece, const variant
       cv_str_append(&head, start, (size_t)(strstr(start, "{\n") - start));
       expand(v, cv_str_text(&head), &full);
       cv_str_deinit(&head);
-      cv_str_add(&full, "{ return %s; }\n#else\n", native);
+      if (native[0] == '{') {
+        cv_str_add(&full, "%s\n#else\n", native);
+      } else {
+        cv_str_add(&full, "{ return %s; }\n#else\n", native);
+      }
     }
     expand(v, piece->text, &full);
     if (start != NULL) cv_str_puts(&full, "#endif\n");
@@ -161,6 +168,14 @@ static void choose(chooser *c, const prelude_piece *table) {
   while (n > 0) choose_piece(c, &table[--n]);
 }
 
+/* Vectors as gcc's builtins spell them where int8_t and int64_t are other types. */
+static const char x86_types[] =
+    "#ifndef __clang__\n"
+    "typedef char gcc_i8x16 __attribute__((vector_size(16)));\n"
+    "typedef long long gcc_i64x4 __attribute__((vector_size(32)));\n"
+    "typedef long long gcc_i64x8 __attribute__((vector_size(64)));\n"
+    "#endif\n";
+
 static void write_types(const cv_target *target, cv_str *out) {
   for (int width = 4; width <= 8; width += 4) {
     int lanes = target->vector_bytes / width;
@@ -188,6 +203,7 @@ void cv_prelude(const cv_target *target, const char *code, cv_str *out) {
   cv_str_add(out, "/* %s: vectors of %d bytes. */\n", target->name, target->vector_bytes);
   cv_str_puts(out, "#define CV_INLINE static inline __attribute__((always_inline))\n");
   write_types(target, out);
+  if (strcmp(target->arch, "x86-64") == 0) cv_str_puts(out, x86_types);
   cv_str_puts(out, cv_str_text(&c.tail));
   cv_str_deinit(&c.tail);
   cv_map_deinit(&c.names);

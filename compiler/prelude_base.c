@@ -58,11 +58,7 @@ const prelude_piece prelude_base[] = {
      "}\n"},
     {"cv_first", "bool",
      "/* The first n lanes. */\n"
-     "CV_INLINE @V cv_first_@Dx@N(int n) {\n"
-     "  @V m;\n"
-     "  for (int l = 0; l < @N; l++) m[l] = -(l < n);\n"
-     "  return m;\n"
-     "}\n"},
+     "CV_INLINE @V cv_first_@Dx@N(int n) { return (@V){@L} < (@B)n; }\n"},
     {"cv_sel", "f32 f64 bool " INTS,
      "CV_INLINE @V cv_sel_@Dx@N(@M m, @V a, @V b) {\n"
      "  const @I k = @Km@k;\n"

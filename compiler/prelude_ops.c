@@ -157,6 +157,37 @@ const prelude_piece prelude_ops[] = {
     {NULL, NULL, NULL},
 };
 
+/* Partial loads and stores by masks: lanes beyond n are not touched. */
+#define WHOLE_GET(v)                                                                          \
+  "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) return *(const " v "_u " \
+                                                                                        "*)p;\n"
+#define WHOLE_PUT(v)                                                              \
+  "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) {\n    *(" v \
+  "_u *)p = v;\n    return;\n  }\n"
+#define BITS(bits) "  const " bits " m = (" bits ")((1u << (n > 0 ? n : 0)) - 1);\n"
+/* AVX-512: t our vector, i gcc's type of it, e its element, op the builtins' name and width. */
+#define K_MASK(t, i, e, op, bits)                                                           \
+  {"cv_get", t,                                                                             \
+   "{\n" WHOLE_GET(t) BITS(bits) "  return (" t ")__builtin_ia32_load" op "_mask((const " e \
+                                 " *)p, (" i "){0}, m);\n}"},                               \
+  {                                                                                         \
+    "cv_put", t,                                                                            \
+        "{\n" WHOLE_PUT(t) BITS(bits) "  __builtin_ia32_store" op "_mask((" e " *)p, (" i   \
+                                      ")v, m);\n}"                                          \
+  }
+/* AVX2: lanes whose sign bit is set in an integer vector m. */
+#define V_MASK(t, i, m, lanes, op)                                                                 \
+  {"cv_get", t,                                                                                    \
+   "{\n" WHOLE_GET(t) "  const " m " m = (" m "){" lanes "} < n;\n  return (" t                    \
+                      ")__builtin_ia32_maskload" op "((const " i " *)p, m);\n}"},                  \
+  {                                                                                                \
+    "cv_put", t,                                                                                   \
+        "{\n" WHOLE_PUT(t) "  const " m " m = (" m "){" lanes                                      \
+                           "} < n;\n  __builtin_ia32_maskstore" op "((" i " *)p, m, (" i ")v);\n}" \
+  }
+#define L8 "0, 1, 2, 3, 4, 5, 6, 7"
+#define L4 "0, 1, 2, 3"
+
 #define X86_512(d, n, ps)                                                            \
   {"cv_rawmax", d "x" n, "__builtin_ia32_max" ps "512_mask(a, b, a, -1, 4)"},        \
       {"cv_rawmin", d "x" n, "__builtin_ia32_min" ps "512_mask(a, b, a, -1, 4)"},    \
@@ -184,6 +215,25 @@ const prelude_piece prelude_ops[] = {
   }
 
 const prelude_native prelude_natives_x86[] = {
+    K_MASK("f32x16", "f32x16", "float", "ups512", "uint16_t"),
+    K_MASK("i32x16", "i32x16", "int", "dqusi512", "uint16_t"),
+    K_MASK("u32x16", "i32x16", "int", "dqusi512", "uint16_t"),
+    K_MASK("i16x16", "i16x16", "short", "dquhi256", "uint16_t"),
+    K_MASK("u16x16", "i16x16", "short", "dquhi256", "uint16_t"),
+    K_MASK("i8x16", "gcc_i8x16", "char", "dquqi128", "uint16_t"),
+    K_MASK("u8x16", "gcc_i8x16", "char", "dquqi128", "uint16_t"),
+    K_MASK("f64x8", "f64x8", "double", "upd512", "uint8_t"),
+    K_MASK("i64x8", "gcc_i64x8", "long long", "dqudi512", "uint8_t"),
+    K_MASK("u64x8", "gcc_i64x8", "long long", "dqudi512", "uint8_t"),
+    V_MASK("f32x8", "f32x8", "i32x8", L8, "ps256"),
+    V_MASK("i32x8", "i32x8", "i32x8", L8, "d256"),
+    V_MASK("u32x8", "i32x8", "i32x8", L8, "d256"),
+    V_MASK("f32x4", "f32x4", "i32x4", L4, "ps"),
+    V_MASK("i32x4", "i32x4", "i32x4", L4, "d"),
+    V_MASK("u32x4", "i32x4", "i32x4", L4, "d"),
+    V_MASK("f64x4", "f64x4", "gcc_i64x4", L4, "pd256"),
+    V_MASK("i64x4", "gcc_i64x4", "gcc_i64x4", L4, "q256"),
+    V_MASK("u64x4", "gcc_i64x4", "gcc_i64x4", L4, "q256"),
     X86_512("f32", "16", "ps"),
     X86_512("f64", "8", "pd"),
     X86_256("f32", "8", "ps"),

@@ -6,6 +6,7 @@
  *   @D dtype name  @N lanes  @S storage type  @E compute element  @V compute vector  @R storage
  * vector
  *   @I signed integer vector and @Y unsigned vector as wide as @V, @b its bits  @M mask vector
+ *   @L the lanes' numbers
  *   @W x @w  a comparison of @V as a mask; @K m @k  a mask as wide as @V */
 typedef struct {
   const char
@@ -20,7 +21,7 @@ extern const prelude_piece prelude_base[], prelude_ops[], prelude_math[]; /* NUL
 typedef struct {
   const char *name;   /* "cv_sqrt" */
   const char *vector; /* "f32x16" */
-  const char *text;   /* expression of a, b, c */
+  const char *text;   /* expression of the parameters, or a block */
 } prelude_native;
 extern const prelude_native prelude_natives_x86[], prelude_natives_arm[];
 
