@@ -202,14 +202,16 @@ bool cv_link_give_up(cv_link *link, const char *address, const cv_msg_hello *hel
                               .text = text}};
     if (cv_link_connect(address, cv_clock_ns() + GIVE_UP_NS, &own) == CV_OK) link = own;
   }
-  bool told = link && cv_link_send(link, &msg) == CV_OK;
+  bool waits = link && cv_link_send(link, &msg) == CV_OK, heard = false;
   int64_t deadline = cv_clock_ns() + GIVE_UP_NS;
-  while (told && cv_link_receive(link, deadline, &msg) == CV_OK && msg.kind != CV_MSG_STOP) {
+  while (waits && !heard) {
+    waits = cv_link_receive(link, deadline, &msg) == CV_OK;
+    heard = waits && msg.kind == CV_MSG_STOP;
   }
   cv_link_close(own);
   cv_status same = cv_error(status, "%s", text);
   (void)same; /* the caller's sentence again */
-  return told;
+  return heard;
 }
 
 /* ---- PREPARE ---- */

@@ -262,8 +262,12 @@ static void hello(step *s) {
 static void absent(step *s) {
   cv_state *state = s->state;
   const cv_msg_absent *a = &s->event->msg->absent;
+  bool ours = same_token(state->job.token, a->token) && a->member <= state->job.workers;
+  if (ours)
+    send_msg(s, s->event->conn,
+             &(cv_msg){.kind = CV_MSG_STOP, .stop = {.code = status_of(a->code), .text = ""}});
   act(s, &(cv_action){.kind = CV_ACTION_DROP, .conn = s->event->conn});
-  if (!same_token(state->job.token, a->token) || a->member > state->job.workers) return;
+  if (!ours) return;
   if (a->member == state->job.workers)
     fail(s, status_of(a->code), "the gateway on %s: %s", a->host, a->text);
   else
@@ -344,7 +348,13 @@ static cv_member *member_of(const cv_state *state, int conn) {
 
 static void message(step *s) {
   cv_member *member = member_of(s->state, s->event->conn);
-  if (s->state->phase >= CV_PHASE_STOP) return; /* what comes late is no longer needed */
+  if (s->state->phase >= CV_PHASE_STOP) { /* what comes late is no longer needed */
+    if (s->event->msg->kind == CV_MSG_HELLO &&
+        same_token(s->state->job.token, s->event->msg->hello.token))
+      send_msg(s, s->event->conn,
+               &(cv_msg){.kind = CV_MSG_STOP, .stop = {.code = s->state->verdict, .text = ""}});
+    return;
+  }
   if (member)
     from_member(s, member);
   else if (s->event->msg->kind == CV_MSG_HELLO)

@@ -210,6 +210,8 @@ static void test_one_that_cannot_take_part(void **state) {
   msg.absent.token = "secret";
   give_msg(&t, 1, msg);
   expect_verdict(&t, CV_IO, "rank 1 on h2: m.cuv: not there");
+  assert_int_equal(count(&t, CV_ACTION_SEND, CV_MSG_STOP), 2); /* heard, and the other one too */
+  give_msg(&t, 2, hello(2));                                   /* comes late */
   assert_int_equal(count(&t, CV_ACTION_SEND, CV_MSG_STOP), 1);
   give(&t, (cv_event){.kind = CV_EVENT_LEFT, .conn = CONN});
   assert_int_equal(t.state.phase, CV_PHASE_END);
