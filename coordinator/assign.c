@@ -95,6 +95,42 @@ static cv_status find_worker(const work *w, const cv_plan_device *device, const 
                   name, w->members->workers);
 }
 
+/* A given plan without predicted times gets them, as the planner would have made them; one that the
+ * planner cannot judge (a device with two stages) stays without. */
+static cv_status predict(work *w) {
+  cv_plan_json *json = &w->out->plan;
+  uint32_t n = json->n_stages;
+  cv_plan plan = {0};
+  cv_status status = CV_OK;
+  int *cuts = cv_alloc(2 * (size_t)n, sizeof *cuts), *devices = cuts + n;
+  const cv_profile **profiles = NULL;
+  if (!cuts) CV_TRY(cv_error_nomem(2 * (size_t)n * sizeof *cuts));
+  if (!w->devices.n_devices)
+    CV_TRY(cv_devices_equal((int)n, "cpu", (int)w->members->hellos[0].cores, &w->devices));
+  profiles = cv_alloc((size_t)w->devices.n_kinds + 1, sizeof *profiles);
+  if (!profiles) CV_TRY(cv_error_nomem(1));
+  for (uint32_t i = 0; i < n; i++) {
+    const cv_plan_device *device = find_device(w, json->stages[i].devices[0]);
+    cuts[i] = (int)json->stages[i].last + 1;
+    devices[i] = w->options->devices && device ? (int)(device - w->devices.devices) : (int)i;
+  }
+  cv_plan_request request = {.devices = w->devices.devices,
+                             .n_devices = w->devices.n_devices,
+                             .links = w->devices.links,
+                             .kinds = w->devices.kinds,
+                             .n_kinds = w->devices.n_kinds,
+                             .profiles = profiles,
+                             .micro_batch = json->micro_batch,
+                             .threads = json->threads};
+  if (cv_plan_program_predict(w->program, &request, (int)n, cuts, devices, &plan) == CV_OK)
+    for (uint32_t i = 0; i < n; i++) json->stages[i].predicted_us = plan.stages[i].us;
+out:
+  cv_plan_deinit(&plan);
+  cv_free(profiles);
+  cv_free(cuts);
+  return status;
+}
+
 static cv_status add_stage(work *w, uint32_t index) {
   const cv_plan_json_stage *from = &w->out->plan.stages[index];
   cv_msg_stage *stages = w->out->prepare.stages, *to = &stages[index];
@@ -203,6 +239,7 @@ cv_status cv_assign(const cv_program *program, const cv_assign_options *options,
   p->n_stages = out_assigned->plan.n_stages;
   for (uint32_t i = 0; i < p->n_stages; i++) CV_TRY(add_stage(&w, i));
   CV_TRY(add_members(&w));
+  if (options->path && out_assigned->plan.stages[0].predicted_us <= 0) CV_TRY(predict(&w));
   CV_TRY(add_edges(&w));
 out:
   cv_free(w.taken);

@@ -139,23 +139,24 @@ static bool act(server *s, const cv_action *action, const cv_event *cause, cv_ev
       break;
     case CV_ACTION_PLAN:
       status = s->events->plan(s->events->arg, &s->state, action->number, &s->prepare);
-      *out_next = (cv_event){.kind = CV_EVENT_PLANNED, .status = status};
       break;
     case CV_ACTION_RESULTS:
       status = s->events->results(s->events->arg, &s->state, action->number);
       break;
     case CV_ACTION_END: end(s); break;
   }
-  if (status != CV_OK && action->kind != CV_ACTION_PLAN)
-    *out_next = (cv_event){.kind = CV_EVENT_FAILED, .status = status};
-  out_next->text = status == CV_OK ? "" : cv_error_text();
-  return status != CV_OK || action->kind == CV_ACTION_PLAN;
+  if (status == CV_OK && action->kind != CV_ACTION_PLAN) return false;
+  *out_next =
+      (cv_event){.kind = action->kind == CV_ACTION_PLAN ? CV_EVENT_PLANNED : CV_EVENT_FAILED,
+                 .status = status,
+                 .text = status == CV_OK ? "" : cv_error_text()};
+  return true;
 }
 
 /* Gives an event to the state machine and does what it wants, and so on. */
 static void give(server *s, cv_event *event) {
-  cv_event current = *event, next;
-  char text[4400];
+  cv_event current = *event, next = {0};
+  char text[4400] = "";
   for (bool more = true; more && !s->ended;) {
     cv_actions actions = {0};
     more = false;
@@ -170,10 +171,11 @@ static void give(server *s, cv_event *event) {
       cv_log_at(s->signaled ? CV_LOG_INFO : CV_LOG_ERROR, "%s", s->state.text);
     s->told = s->state.verdict != CV_OK;
     for (size_t i = 0; i < actions.len && !s->ended; i++)
-      if (act(s, &actions.data[i], &current, &next)) more = true;
+      if (act(s, &actions.data[i], &current, &next)) {
+        more = true;
+        snprintf(text, sizeof text, "%s", next.text);
+      }
     cv_vec_deinit(&actions);
-    if (!more) break;
-    snprintf(text, sizeof text, "%s", next.text);
     current = next;
     current.text = text;
   }

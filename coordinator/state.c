@@ -91,17 +91,19 @@ static void stop(step *s) {
   end_when_alone(s);
 }
 
-/* The job ends with this; the first failure is the verdict. */
+/* The job ends with this; the first failure is the verdict. While members end well already only the
+ * shell can fail (results that cannot be written). */
 __attribute__((format(printf, 3, 4))) static void fail(step *s, cv_status status,
                                                        const char *format, ...) {
   cv_state *state = s->state;
-  if (state->phase >= CV_PHASE_STOP) return;
+  bool stops = state->phase >= CV_PHASE_STOP;
+  if (stops && (state->verdict != CV_OK || s->event->kind != CV_EVENT_FAILED)) return;
   va_list args;
   va_start(args, format);
   vsnprintf(state->text, sizeof state->text, format, args);
   va_end(args);
   state->verdict = status;
-  stop(s);
+  if (!stops) stop(s);
 }
 
 /* A status that came as a number: never CV_OK, never unknown. */

@@ -68,20 +68,33 @@ cv_status cv_worker_options_parse(int argc, char **argv, cv_worker_options *out_
       "it is one worker.",
       rows, 1, 1};
   cv_status status = cv_options_parse(&command, argc, argv, &words);
+  o->artifact = words.len ? words.data[0] : NULL;
+  cv_free(words.data);
   if (status != CV_OK) return status;
-  o->artifact = words.data[0];
   if (o->plan && o->plans) return cv_error(CV_INVALID, "give --plan or --plans, not both");
   if (o->plans && !o->request.output_dir)
     return cv_error(CV_INVALID, "--plans needs --output-dir: answers of plan K go to DIR/plan_K");
   return CV_OK;
 }
 
+bool cv_words_push(cv_words *words, const char *text) {
+  char *copy = text ? cv_strdup(text) : NULL;
+  if ((copy || !text) && cv_vec_push(words, copy)) return true;
+  cv_free(copy);
+  return false;
+}
+
+void cv_words_deinit(cv_words *words) {
+  for (size_t i = 0; i < words->len; i++) cv_free(words->data[i]);
+  cv_vec_deinit(words);
+}
+
 static bool push_texts(cv_words *words, const cv_option *row) {
   const cv_texts *texts = row->target;
   bool ok = true;
   for (uint32_t i = 0; i < texts->len && ok; i++) {
-    if (row->kind == CV_OPTION_LIST || i == 0) ok = cv_vec_push(words, row->name);
-    ok = ok && cv_vec_push(words, texts->data[i]);
+    if (row->kind == CV_OPTION_LIST || i == 0) ok = cv_words_push(words, row->name);
+    ok = ok && cv_words_push(words, texts->data[i]);
   }
   return ok;
 }
@@ -89,18 +102,18 @@ static bool push_texts(cv_words *words, const cv_option *row) {
 /* The row's words, if it was given. */
 static bool push_row(cv_words *words, const cv_option *row) {
   switch (row->kind) {
-    case CV_OPTION_FLAG: return !*(const bool *)row->target || cv_vec_push(words, row->name);
+    case CV_OPTION_FLAG: return !*(const bool *)row->target || cv_words_push(words, row->name);
     case CV_OPTION_TEXT: {
       const char *text = *(const char *const *)row->target;
-      return !text || (cv_vec_push(words, row->name) && cv_vec_push(words, text));
+      return !text || (cv_words_push(words, row->name) && cv_words_push(words, text));
     }
     case CV_OPTION_INT: {
       int64_t value = *(const int64_t *)row->target;
       if (value == 0 && row->lo != 0) return true;
       char *text = cv_format("%" PRId64, value);
-      if (text && cv_vec_push(words, row->name) && cv_vec_push(words, text)) return true;
+      bool ok = text && cv_words_push(words, row->name) && cv_words_push(words, text);
       cv_free(text);
-      return false;
+      return ok;
     }
     case CV_OPTION_LIST:
     case CV_OPTION_WORDS: return push_texts(words, row);
@@ -118,10 +131,10 @@ cv_status cv_worker_options_forward(const cv_worker_options *options, cv_child_k
       [CV_CHILD_GATEWAY] = {t.request, t.links, t.child + 1},
       [CV_CHILD_WORKER] = {t.links, t.child + 1},
   };
-  bool ok = cv_vec_push(out_words, program) && cv_vec_push(out_words, options->artifact);
+  bool ok = cv_words_push(out_words, program) && cv_words_push(out_words, options->artifact);
   for (int g = 0; groups[kind][g] && ok; g++)
     for (const cv_option *row = groups[kind][g]; row->name && ok; row++)
       ok = push_row(out_words, row);
-  if (ok && cv_vec_push(out_words, NULL)) return CV_OK;
+  if (ok && cv_words_push(out_words, NULL)) return CV_OK;
   return cv_error_nomem(out_words->cap * sizeof(char *));
 }

@@ -21,9 +21,11 @@ typedef struct {
 CV_NODISCARD cv_status cv_worker_options_parse(int argc, char **argv,
                                                cv_worker_options *out_options);
 
-/* Words of a command line being made. Zero-initialise; the words are borrowed but numbers, which
- * live as long as the process. */
-typedef cv_vec(const char *) cv_words;
+/* Words of a command line being made, owned; the last is NULL once it is whole. Zero-initialise. */
+typedef cv_vec(char *) cv_words;
+/* Appends a copy; NULL ends the line. False: out of memory. */
+CV_NODISCARD bool cv_words_push(cv_words *words, const char *text);
+void cv_words_deinit(cv_words *words);
 
 /* The words of a child that runs the artifact: program, artifact, then what is set of the options
  * that this child takes, ending with NULL. CV_NOMEM. */

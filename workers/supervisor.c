@@ -124,7 +124,7 @@ __attribute__((noreturn)) static void become(const cv_words *words, pid_t superv
   if (keep_fd >= 0 && keep_fd != KEPT_FD) dup2(keep_fd, KEPT_FD);
   if (keep_fd == KEPT_FD) fcntl(KEPT_FD, F_SETFD, 0);
   close_range(KEPT_FD + (keep_fd >= 0), ~0U, 0);
-  execv(words->data[0], (char *const *)(uintptr_t)words->data);
+  execv(words->data[0], words->data);
   dprintf(STDERR_FILENO, "cuvil-worker: %s cannot be started: %s\n", words->data[0],
           strerror(errno));
   _exit(2);
@@ -140,8 +140,8 @@ static cv_status start(supervisor *s, cv_child_kind kind) {
   CV_TRY(cv_worker_options_forward(&s->options, kind, program, &words));
   if (kind == CV_CHILD_COORDINATOR) {
     words.len--; /* the NULL at the end */
-    if (!cv_vec_push(&words, "--listen-fd") || !cv_vec_push(&words, "3") ||
-        !cv_vec_push(&words, NULL))
+    if (!cv_words_push(&words, "--listen-fd") || !cv_words_push(&words, "3") ||
+        !cv_words_push(&words, NULL))
       CV_TRY(cv_error_nomem(1));
   }
   pid_t self = getpid(), pid = fork();
@@ -149,7 +149,7 @@ static cv_status start(supervisor *s, cv_child_kind kind) {
   if (pid < 0) CV_TRY(cv_error(CV_IO, "no new process: %s", strerror(errno)));
   s->children[kind] = (child){.what = names[kind], .pid = pid};
 out:
-  cv_vec_deinit(&words);
+  cv_words_deinit(&words);
   cv_free(program);
   return status;
 }
