@@ -234,10 +234,25 @@ void cv_emit_dims(cv_emit *emit) {
   }
 }
 
+/* Reshapes whose counts are equal for some shapes only: others are refused, before an index is made
+ * of them. */
+static void refuse_unequal_counts(cv_emit *emit) {
+  const cv_block *block = emit->body->body;
+  for (size_t i = 0; i < block->nodes.len; i++) {
+    const cv_node *node = block->nodes.data[i];
+    if (node->op != CV_OP_reshape) continue;
+    cv_expr from = cv_emit_count_of(emit, node->ins[0]), to = cv_emit_count_of(emit, node->outs[0]);
+    if (from != to)
+      cv_emit_line(emit, "if (%s != %s) return 1;", cv_emit_expr(emit, from),
+                   cv_emit_expr(emit, to));
+  }
+}
+
 void cv_emit_begin_prepare(cv_emit *emit) {
   cv_emit_open(emit, "int %s_prepare(const int64_t *dims, cv_kernel_plan *plan)", emit->name);
   cv_emit_dims(emit);
   cv_emit_line(emit, "*plan = (cv_kernel_plan){.phases = 1};");
+  refuse_unequal_counts(emit);
 }
 
 static void declare_pointers(cv_emit *emit, bool outputs, uint32_t n_packs) {

@@ -1,5 +1,6 @@
 /* Plans a segment for the values of its symbols: what runs, where results lie. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -228,14 +229,27 @@ static void export_values(const planner *p) {
   }
 }
 
+/* Names what the step depends on: the symbols with a value. */
+static cv_status refuse_shapes(const planner *p, const cv_step *step) {
+  const cv_exprs *exprs = p->runner->program->exprs;
+  char text[256] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; i < cv_exprs_symbols(exprs) && used < sizeof text; i++)
+    if (p->symbols[i] != CV_UNBOUND)
+      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s = %lld", used ? ", " : "",
+                               cv_symbol_name(exprs, i), (long long)p->symbols[i]);
+  return cv_error(CV_INVALID,
+                  "step %s: the model cannot compute these shapes (%s): give other sizes",
+                  step->name, text);
+}
+
 static cv_status plan_kernel(const planner *p, const cpu_step *step, cpu_call *call) {
   const cv_rendering *rendering = step->rendering;
   for (uint32_t d = 0; d < rendering->n_dims; d++) {
     cv_status status = eval(p, rendering->dims[d], &call->dims[d]);
     if (status != CV_OK) return status;
   }
-  if (step->kernel->prepare(call->dims, &call->plan) != 0)
-    return cv_error(CV_INVALID, "step %s: its kernel cannot take these shapes", step->step->name);
+  if (step->kernel->prepare(call->dims, &call->plan) != 0) return refuse_shapes(p, step->step);
   const cv_kernel_plan *plan = &call->plan;
   if (plan->phases < 0 || plan->phases > CV_KERNEL_MAX_PHASES || plan->scratch_thread < 0 ||
       plan->scratch_shared < 0)
