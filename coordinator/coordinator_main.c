@@ -155,7 +155,7 @@ out:
 int main(int argc, char **argv) {
   job j = {.options = {.listen_fd = -1}};
   options *o = &j.options;
-  cv_texts words;
+  static cv_texts words; /* stays as long as the process, as what it points to */
   const cv_option rows[] = {
       {"--listen-fd", CV_OPTION_INT, &o->listen_fd, "N", "a socket that listens", 0, 1 << 20},
       {"--workers", CV_OPTION_INT, &o->workers, "N", "workers of the job", 1, CV_JOB_WORKERS},

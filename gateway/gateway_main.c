@@ -337,7 +337,7 @@ static void deinit(session *s) {
 int main(int argc, char **argv) {
   static session s = {.options = {.request = {.repeat = 1}}};
   options *o = &s.options;
-  cv_texts words;
+  static cv_texts words; /* stays as long as the process, as what it points to */
   const cv_option rows[] = {
       {"--control", CV_OPTION_TEXT, &o->control, "ADDRESS:PORT", "of the coordinator", 0, 0},
       {"--rank", CV_OPTION_INT, &o->rank, "R", "0, the rank where it runs", 0, 0},

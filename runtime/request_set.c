@@ -19,12 +19,10 @@ static bool find_input(const cv_program *program, const char *name, uint32_t *ou
 }
 
 /* One --each NAME=FILE, whose file is read already: its rows are checked against the input. */
-static cv_status read_each(cv_requests *requests, const char *text) {
+static cv_status check_each(cv_requests *requests, const char *text, const char *name,
+                            const char *file) {
   const cv_program *program = requests->program;
-  const char *name, *file;
   uint32_t index;
-  if (!cv_split_assignment(text, &name, &file))
-    return cv_error(CV_INVALID, "--each %s: give NAME=FILE", text);
   if (!find_input(program, name, &index))
     return cv_error(CV_INVALID, "--each %s: the model has no input %s; its first one is %s", text,
                     name, program->n_inputs ? input_value(program, 0)->name : "none");
@@ -47,6 +45,15 @@ static cv_status read_each(cv_requests *requests, const char *text) {
   return CV_OK;
 }
 
+static cv_status read_each(cv_requests *requests, const char *text) {
+  const char *name, *file;
+  if (!cv_split_assignment(text, &name, &file))
+    return cv_error(CV_INVALID, "--each %s: give NAME=FILE", text);
+  cv_status status = check_each(requests, text, name, file);
+  cv_free((void *)(uintptr_t)name);
+  return status;
+}
+
 static bool is_each(const cv_request_options *options, const char *name) {
   size_t length = strlen(name);
   for (uint32_t i = 0; i < options->each.len; i++)
@@ -61,7 +68,9 @@ static cv_status read_files(cv_requests *requests, const cv_request_options *opt
   const cv_program *program = requests->program;
   if (options->input_dir)
     return cv_request_read_dir(program, options->input_dir, requests->files, &requests->format);
-  const char **files = cv_alloc_or_die(options->inputs.len + options->each.len, sizeof *files);
+  uint32_t most = options->inputs.len + options->each.len;
+  const char **files = cv_alloc_or_die(most, sizeof *files);
+  char **named = cv_alloc_or_die(most, sizeof *named); /* those of files that are made here */
   uint32_t count = 0, plain = 0;
   /* plain files go to the inputs that are not given by name or by --each, in order */
   for (uint32_t i = 0; i < options->each.len; i++) files[count++] = options->each.data[i];
@@ -69,9 +78,10 @@ static cv_status read_files(cv_requests *requests, const cv_request_options *opt
     if (is_each(options, input_value(program, i)->name)) continue;
     const char *text = options->inputs.data[plain++];
     const char *equals = strchr(text, '=');
-    files[count++] = equals || !options->each.len
-                         ? text
-                         : cv_format("%s=%s", input_value(program, i)->name, text);
+    if (!equals && options->each.len)
+      named[count] = cv_format("%s=%s", input_value(program, i)->name, text);
+    files[count] = named[count] ? named[count] : text;
+    count++;
   }
   while (plain < options->inputs.len) files[count++] = options->inputs.data[plain++];
   cv_status status = cv_request_read(program, files, count, requests->files);
@@ -79,6 +89,8 @@ static cv_status read_files(cv_requests *requests, const cv_request_options *opt
     const char *first = options->inputs.data[0];
     requests->format = strstr(first, ".pb") ? CV_FORMAT_PB : CV_FORMAT_NPY;
   }
+  for (uint32_t i = 0; i < most; i++) cv_free(named[i]);
+  cv_free(named);
   cv_free(files);
   return status;
 }

@@ -6,8 +6,14 @@
 #include "workers/child.h"
 #include "workers/supervisor.h"
 
+#ifdef __SANITIZE_ADDRESS__
+/* The leak checker's question: PMIx keeps some bytes. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libpmix\n"; }
+#endif
+
 int main(int argc, char **argv) {
-  cv_worker_options options;
+  static cv_worker_options options; /* its lists stay as long as the process */
   cv_log_init("worker");
   cv_status status = cv_worker_options_parse(argc, argv, &options);
   if (status != CV_OK) {
