@@ -17,6 +17,7 @@ enum {
   CV_MSG_HELLO_MAX = 64 << 10, /* of the first one, before its sender has proved anything */
 };
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): types and fields cannot stand in parentheses */
 #define U32(field) uint32_t field;
 #define U64(field) uint64_t field;
 #define I64(field) int64_t field;
@@ -37,6 +38,7 @@ enum {
   typedef struct {                  \
     fields                          \
   } cv_msg_##name;
+/* NOLINTEND(bugprone-macro-parentheses) */
 #include "coordinator/messages.def"
 #undef RECORD
 #undef MESSAGE

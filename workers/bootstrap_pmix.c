@@ -64,28 +64,37 @@ static cv_status fence(void) {
   return rc == PMIX_SUCCESS ? CV_OK : failed(rc, "waiting for the other ranks");
 }
 
+/* What all ranks have put, once they have. */
+static cv_status get_all(cv_bootstrap *bootstrap, cv_bootstrap_card *card, pmix_proc_t *proc) {
+  cv_status status = CV_OK;
+  for (uint32_t i = bootstrap->size; i-- > 0 && status == CV_OK;) { /* rank 0 last */
+    proc->rank = i;
+    status = get(proc, "cuvil.host", bootstrap->root_host, sizeof bootstrap->root_host);
+    if (strcmp(bootstrap->root_host, bootstrap->host) != 0) bootstrap->one_host = false;
+  }
+  if (status == CV_OK) status = get(proc, "cuvil.control", card->control, sizeof card->control);
+  if (status == CV_OK) status = get(proc, "cuvil.token", card->token, sizeof card->token);
+  return status;
+}
+
+static cv_status put_own(const cv_bootstrap *bootstrap, const cv_bootstrap_card *card) {
+  cv_status status = put("cuvil.host", bootstrap->host);
+  bool root = bootstrap->rank == 0;
+  if (status == CV_OK && root) status = put("cuvil.control", card->control);
+  if (status == CV_OK && root) status = put("cuvil.token", card->token);
+  if (status != CV_OK) return status;
+  pmix_status_t rc = PMIx_Commit();
+  return rc == PMIX_SUCCESS ? CV_OK : failed(rc, "commit");
+}
+
 cv_status cv_bootstrap_exchange(cv_bootstrap *bootstrap, cv_bootstrap_card *card) {
   if (!bootstrap->launched) return CV_OK;
   pmix_proc_t proc;
   pmix_status_t rc = PMIx_Init(&proc, NULL, 0); /* counted: gives the namespace again */
   if (rc != PMIX_SUCCESS) return failed(rc, "no contact");
-  cv_status status = CV_OK;
-  CV_TRY(put("cuvil.host", bootstrap->host));
-  if (bootstrap->rank == 0) {
-    CV_TRY(put("cuvil.control", card->control));
-    CV_TRY(put("cuvil.token", card->token));
-  }
-  rc = PMIx_Commit();
-  if (rc != PMIX_SUCCESS) CV_TRY(failed(rc, "commit"));
-  CV_TRY(fence());
-  for (uint32_t i = bootstrap->size; i-- > 0;) { /* rank 0 last */
-    proc.rank = i;
-    CV_TRY(get(&proc, "cuvil.host", bootstrap->root_host, sizeof bootstrap->root_host));
-    if (strcmp(bootstrap->root_host, bootstrap->host) != 0) bootstrap->one_host = false;
-  }
-  CV_TRY(get(&proc, "cuvil.control", card->control, sizeof card->control));
-  CV_TRY(get(&proc, "cuvil.token", card->token, sizeof card->token));
-out:
+  cv_status status = put_own(bootstrap, card);
+  if (status == CV_OK) status = fence();
+  if (status == CV_OK) status = get_all(bootstrap, card, &proc);
   PMIx_Finalize(NULL, 0); /* the second count */
   return status;
 }
