@@ -163,23 +163,19 @@ static const char *concat_value(cv_emit *emit, const cv_node *node, const cv_ind
 
 /* ---- gather ---- */
 
+/* True if all lanes are at one place. */
+static bool uniform_index(const cv_emit *emit, const cv_index *at) {
+  for (int axis = 0; axis < at->rank; axis++)
+    for (int k = 0; k < at->axes[axis].n; k++)
+      if (!cv_emit_uniform(emit, at->axes[axis].digits[k].at)) return false;
+  return true;
+}
+
 /* The index that idx holds at `at`, as a symbol below `extent`. */
 static cv_sym read_index(cv_emit *emit, cv_val idx, const cv_index *at, cv_expr extent) {
   const cv_known *known = find_known(emit, idx, at, true);
   if (known != NULL) return known->sym;
-  bool uniform = true;
-  size_t before = emit->uses.len;
-  bool dry = emit->dry;
-  /* What the index depends on: a dry walk tells. */
-  emit->dry = true;
-  size_t mark = cv_emit_mark(emit);
-  (void)cv_emit_value(emit, idx, at);
-  cv_emit_release(emit, mark);
-  for (size_t i = before; i < emit->uses.len; i++) {
-    if (!cv_emit_uniform(emit, emit->uses.data[i])) uniform = false;
-  }
-  emit->dry = dry;
-  if (!dry) emit->uses.len = before;
+  bool uniform = uniform_index(emit, at);
   const char *lanes = cv_emit_value(emit, idx, at), *text = cv_emit_id(emit, "g");
   const char *limit = cv_emit_expr(emit, extent);
   const char *inside = emit_conditions(emit, false);

@@ -227,6 +227,12 @@ static const kernel_case moves[] = {
      0,
      {6, 0, 0, 0},
      0},
+    {"graph \"t\" (%x: f32[9], %w: f32[5], %i: i64[7]) { %a: f32[7] = gather(%x, %i) {axis=0} %b: "
+     "f32[7] = gather(%w, %i) {axis=0} %y: f32[7] = mul(%a, %b) } -> (%y)",
+     5,
+     0,
+     {0},
+     0},
     {"graph \"t\" (%x: f32[9,20], %i: i64[7]) { %y: f32[7,20] = gather(%x, %i) {axis=0} } -> (%y)",
      9,
      0,
