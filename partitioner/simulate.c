@@ -148,9 +148,9 @@ static cv_status build_schedule(simulator *m, int k) {
   cv_status status = CV_OK;
   cv_schedule_in *in = cv_alloc((size_t)n->n_in, sizeof *in);
   cv_schedule_out *out = cv_alloc((size_t)n->n_out, sizeof *out);
-  char(*names)[NAME] = cv_alloc((size_t)(n->n_in + n->n_out), NAME);
+  char(*names)[NAME] = cv_alloc((size_t)n->n_in + (size_t)n->n_out, NAME);
   if (!in || !out || !names) {
-    status = cv_error_nomem((size_t)(n->n_in + n->n_out) * NAME);
+    status = cv_error_nomem(((size_t)n->n_in + (size_t)n->n_out) * NAME);
     goto out;
   }
   int most_slots = 0;

@@ -160,12 +160,12 @@ static void test_verify(void **state) {
   fixture f;
   setup(&f);
   assert_int_equal(cv_program_verify(f.program), CV_OK);
-#define BREAK(place, wrong, what)    \
-  do {                               \
-    __typeof__(place) right = place; \
-    place = wrong;                   \
-    expect_bad(&f, what);            \
-    place = right;                   \
+#define BREAK(place, wrong, what)      \
+  do {                                 \
+    __typeof__(place) right = (place); \
+    (place) = wrong;                   \
+    expect_bad(&f, what);              \
+    (place) = right;                   \
   } while (0)
   BREAK(f.values[V1].name, "in0", "both named");
   BREAK(f.values[V1].name, NULL, "no name");
