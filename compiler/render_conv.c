@@ -178,7 +178,7 @@ static void print_pack_body(const conv *c, const char *to) {
   const cv_type *w = cv_type_of(emit->body, c->w);
   cv_sym oc = cv_emit_axis(emit, "oc", w->dims[0]), k = cv_emit_axis(emit, "k", c->depth);
   cv_emit_line(emit, "for (int64_t i = 0; i < blocks * %lld * depth; i++) %s[i] = 0;",
-               (long long)(c->groups * c->width), to);
+               (long long)c->groups * c->width, to);
   cv_emit_open(emit, "for (int64_t oc = 0; oc < %s; oc++)", text_of(c, w->dims[0]));
   cv_emit_line(emit, "const int64_t in_group = oc %% channels_out;");
   cv_emit_line(emit,
