@@ -15,10 +15,22 @@ static bool same_index(cv_emit *emit, const cv_index *a, const cv_index *b) {
   return a->rank == b->rank;
 }
 
-static const cv_known *find_known(cv_emit *emit, cv_val value, const cv_index *at, bool symbol) {
+static const cv_known *find_known(cv_emit *emit, cv_val value, const cv_index *at) {
   for (size_t i = emit->known.len; i-- > 0;) {
     const cv_known *known = &emit->known.data[i];
-    bool fits = known->value == value && (known->text == NULL) == symbol;
+    if (known->value == value && known->text != NULL && same_index(emit, &known->at, at))
+      return known;
+  }
+  return NULL;
+}
+
+/* The same for an index read from `value`; its check and what negative ones mean depend on the
+ * extent. */
+static const cv_known *find_index(cv_emit *emit, cv_val value, const cv_index *at, cv_expr extent) {
+  for (size_t i = emit->known.len; i-- > 0;) {
+    const cv_known *known = &emit->known.data[i];
+    bool fits = known->value == value && known->text == NULL &&
+                emit->names.data[known->sym].extent == extent;
     if (fits && same_index(emit, &known->at, at)) return known;
   }
   return NULL;
@@ -173,7 +185,7 @@ static bool uniform_index(const cv_emit *emit, const cv_index *at) {
 
 /* The index that idx holds at `at`, as a symbol below `extent`. */
 static cv_sym read_index(cv_emit *emit, cv_val idx, const cv_index *at, cv_expr extent) {
-  const cv_known *known = find_known(emit, idx, at, true);
+  const cv_known *known = find_index(emit, idx, at, extent);
   if (known != NULL) return known->sym;
   bool uniform = uniform_index(emit, at);
   const char *lanes = cv_emit_value(emit, idx, at), *text = cv_emit_id(emit, "g");
@@ -299,7 +311,7 @@ static const char *node_value(cv_emit *emit, const cv_node *node, cv_val value,
 
 const char *cv_emit_value(cv_emit *emit, cv_val value, const cv_index *at) {
   if (emit->status != CV_OK) return "0";
-  const cv_known *known = find_known(emit, value, at, false);
+  const cv_known *known = find_known(emit, value, at);
   if (known != NULL) return known->text;
   const char *text = leaf_value(emit, value, at);
   if (text == NULL) text = node_value(emit, cv_value_of(emit->body, value)->def, value, at);

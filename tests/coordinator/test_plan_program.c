@@ -17,7 +17,7 @@
 /* Four matrix products in a row, of equal size. */
 static const char chain[] =
     "symbol batch [1, 64]\n"
-    "graph \"chain\" (%x \"x\": f32[batch,64], %a: f32[64,64], %b: f32[64,64], %c: f32[64,64], "
+    "graph \"chain\" (%x: f32[batch,64], %a: f32[64,64], %b: f32[64,64], %c: f32[64,64], "
     "%d: f32[64,64]) {\n"
     "  %1: f32[batch,64] = matmul(%x, %a) {to=f32}\n"
     "  %2: f32[batch,64] = matmul(%1, %b) {to=f32}\n"
