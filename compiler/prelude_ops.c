@@ -158,9 +158,10 @@ const prelude_piece prelude_ops[] = {
 };
 
 /* Partial loads and stores by masks: lanes beyond n are not touched. */
-#define WHOLE_GET(v)                                                                          \
-  "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) return *(const " v "_u " \
-                                                                                        "*)p;\n"
+#define WHOLE_GET(v)                                                                    \
+  "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) return *(const " v \
+  "_u "                                                                                 \
+  "*)p;\n"
 #define WHOLE_PUT(v)                                                              \
   "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) {\n    *(" v \
   "_u *)p = v;\n    return;\n  }\n"
