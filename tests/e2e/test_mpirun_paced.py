@@ -1,7 +1,7 @@
 """10,000 micro-batches through 4 workers, one of them slow (kind paced), with an edge from the first stage to the last: memory is
 flat after warm-up, and the rate is within 3 % of the slow stage's limit. Sleeping decides here, so it may be asserted.
 
-ctest: labels=release timeout=300
+ctest: labels=release timeout=400 serial
 """
 import json
 import os
@@ -11,7 +11,7 @@ import mpi
 from mpi import cases
 from cases import np
 
-PACE_US, MICRO_BATCHES = 5000, 10000
+PACE_US, MICRO_BATCHES = 10000, 10000
 DEVICES = "devices:\n  - {name: a, kind: cpu}\n  - {name: b, kind: cpu}\n  - {name: slow, kind: paced, pace_us: %d}\n" \
           "  - {name: d, kind: cpu}\n" % PACE_US
 
@@ -46,7 +46,7 @@ def skip_edge(artifact, work, inputs):
 def steady(artifact, work, inputs, want):
     report = os.path.join(work, "report.json")
     batch = len(np.load(cases.files(inputs, "input")[0]))
-    job = mpi.Job([(4, command(artifact, work, inputs, MICRO_BATCHES // batch, "--report", report))], timeout=200)
+    job = mpi.Job([(4, command(artifact, work, inputs, MICRO_BATCHES // batch, "--report", report))], timeout=300)
     workers = [job.wait_for("cuvil-worker", "--rank %d" % rank) for rank in range(4)] + [job.wait_for("cuvil-gateway")]
     seconds = MICRO_BATCHES * PACE_US / 1e6
     time.sleep(0.2 * seconds)
