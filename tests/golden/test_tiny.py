@@ -8,7 +8,11 @@ def compare(name, folder):
     out = os.path.join(cases.work_dir("tiny"), name)
     model = os.path.join(folder, "model.onnx")
     cases.run([cases.CUVIL, "run", model, "--input-dir", folder, "--output-dir", out, "--format", "npy"])
-    got, want = cases.load(out), cases.load(folder)
+    return judge(name, cases.load(out), cases.load(folder))
+
+
+def judge(name, got, want):
+    """None, or in what the outputs of a model differ from its golden."""
     if len(got) != len(want):
         return "%d outputs instead of %d" % (len(got), len(want))
     for i, (g, w) in enumerate(zip(got, want)):
