@@ -87,12 +87,18 @@ static const char *cast_from_float(cv_emit *emit, cv_dtype from, cv_dtype to, co
   return convert(emit, convert(emit, in, CV_I32), to);
 }
 
+/* Small integers go through i32: there is an instruction for that. */
+static const char *to_float(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  bool small = cv_dtype_kind(from) != 'f' && cv_dtype_size(from) < 4;
+  return convert(emit, small ? convert(emit, in, CV_I32) : in, to);
+}
+
 /* To f16 and bf16: through f32, rounded so that the second rounding gives the right result. */
 static const char *cast_to_half(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
   if (from == CV_F64)
     in = cv_emit_format(emit, "cv_odd_%s(%s)", cv_suffix(emit, from), in);
   else if (from != CV_F32)
-    in = convert(emit, in, CV_F32);
+    in = to_float(emit, from, CV_F32, in);
   return cv_emit_format(emit, "cv_round_%s(%s)", cv_suffix(emit, to), in);
 }
 
@@ -104,13 +110,13 @@ static const char *cast_text(cv_emit *emit, cv_dtype from, cv_dtype to, const ch
   }
   if (from == CV_BOOL) {
     const char *one = cv_emit_format(emit, "(-%s)", in);
-    return convert(emit, one, cv_compute_dtype(to));
+    return convert(emit, convert(emit, one, CV_I32), cv_compute_dtype(to));
   }
   if (to == CV_F16 || to == CV_BF16) return cast_to_half(emit, source, to, in);
   if (cv_dtype_kind(source) == 'f' && cv_dtype_kind(to) != 'f') {
     return cast_from_float(emit, source, to, in);
   }
-  return convert(emit, in, to);
+  return cv_dtype_kind(to) == 'f' ? to_float(emit, source, to, in) : convert(emit, in, to);
 }
 
 /* ---- all ---- */

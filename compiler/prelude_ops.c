@@ -166,15 +166,30 @@ const prelude_piece prelude_ops[] = {
   "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) {\n    *(" v \
   "_u *)p = v;\n    return;\n  }\n"
 #define BITS(bits) "  const " bits " m = (" bits ")((1u << (n > 0 ? n : 0)) - 1);\n"
+/* gcc turns a load that is converted at once into a load of each element, unless it cannot see it.
+ */
+#define KEPT_GET(v)                                                                               \
+  "  if (__builtin_expect(n >= (int)(sizeof(" v ") / sizeof *p), 1)) {\n    " v " v = *(const " v \
+  "_u *)p;\n    __asm__(\"\" : \"+x\"(v));\n    return v;\n  }\n"
+#define NARROW(t)                                                                            \
+  {                                                                                          \
+    "cv_get", t,                                                                             \
+        "{\n" KEPT_GET(t) "  " t                                                             \
+                          " v = {0};\n"                                                      \
+                          "  if (n > 0) __builtin_memcpy(&v, p, (unsigned)n * sizeof *p);\n" \
+                          "  return v;\n}"                                                   \
+  }
 /* AVX-512: t our vector, i gcc's type of it, e its element, op the builtins' name and width. */
-#define K_MASK(t, i, e, op, bits)                                                           \
-  {"cv_get", t,                                                                             \
-   "{\n" WHOLE_GET(t) BITS(bits) "  return (" t ")__builtin_ia32_load" op "_mask((const " e \
-                                 " *)p, (" i "){0}, m);\n}"},                               \
-  {                                                                                         \
-    "cv_put", t,                                                                            \
-        "{\n" WHOLE_PUT(t) BITS(bits) "  __builtin_ia32_store" op "_mask((" e " *)p, (" i   \
-                                      ")v, m);\n}"                                          \
+#define K_MASK(t, i, e, op, bits) K_MASKED(WHOLE_GET, t, i, e, op, bits)
+#define K_NARROW(t, i, e, op) K_MASKED(KEPT_GET, t, i, e, op, "uint16_t")
+#define K_MASKED(GET, t, i, e, op, bits)                                                          \
+  {"cv_get", t,                                                                                   \
+   "{\n" GET(t) BITS(bits) "  return (" t ")__builtin_ia32_load" op "_mask((const " e " *)p, (" i \
+                           "){0}, m);\n}"},                                                       \
+  {                                                                                               \
+    "cv_put", t,                                                                                  \
+        "{\n" WHOLE_PUT(t) BITS(bits) "  __builtin_ia32_store" op "_mask((" e " *)p, (" i         \
+                                      ")v, m);\n}"                                                \
   }
 /* AVX2: lanes whose sign bit is set in an integer vector m. */
 #define V_MASK(t, i, m, lanes, op)                                                                 \
@@ -219,13 +234,17 @@ const prelude_native prelude_natives_x86[] = {
     K_MASK("f32x16", "f32x16", "float", "ups512", "uint16_t"),
     K_MASK("i32x16", "i32x16", "int", "dqusi512", "uint16_t"),
     K_MASK("u32x16", "i32x16", "int", "dqusi512", "uint16_t"),
-    K_MASK("i16x16", "i16x16", "short", "dquhi256", "uint16_t"),
-    K_MASK("u16x16", "i16x16", "short", "dquhi256", "uint16_t"),
-    K_MASK("i8x16", "gcc_i8x16", "char", "dquqi128", "uint16_t"),
-    K_MASK("u8x16", "gcc_i8x16", "char", "dquqi128", "uint16_t"),
+    K_NARROW("i16x16", "i16x16", "short", "dquhi256"),
+    K_NARROW("u16x16", "i16x16", "short", "dquhi256"),
+    K_NARROW("i8x16", "gcc_i8x16", "char", "dquqi128"),
+    K_NARROW("u8x16", "gcc_i8x16", "char", "dquqi128"),
     K_MASK("f64x8", "f64x8", "double", "upd512", "uint8_t"),
     K_MASK("i64x8", "gcc_i64x8", "long long", "dqudi512", "uint8_t"),
     K_MASK("u64x8", "gcc_i64x8", "long long", "dqudi512", "uint8_t"),
+    NARROW("i8x8"),
+    NARROW("u8x8"),
+    NARROW("i16x8"),
+    NARROW("u16x8"),
     V_MASK("f32x8", "f32x8", "i32x8", L8, "ps256"),
     V_MASK("i32x8", "i32x8", "i32x8", L8, "d256"),
     V_MASK("u32x8", "i32x8", "i32x8", L8, "d256"),
