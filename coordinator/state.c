@@ -77,9 +77,10 @@ static void enter(step *s, cv_phase phase) {
   if (phase == CV_PHASE_END) act(s, &(cv_action){.kind = CV_ACTION_END});
 }
 
+/* Who has not joined yet is waited for too: it comes to hear how the job ended. */
 static void end_when_alone(step *s) {
   for (uint32_t i = 0; i <= s->state->job.workers; i++)
-    if (s->state->members[i].joined && !s->state->members[i].gone) return;
+    if (!s->state->members[i].gone) return;
   enter(s, CV_PHASE_END);
 }
 
@@ -139,7 +140,7 @@ static void waited_for(const cv_state *state, cv_str *out) {
     const cv_member *member = &state->members[i];
     bool waits = state->phase == CV_PHASE_GATHER
                      ? !member->joined || member->pings < CV_JOB_FIRST_PINGS
-                 : state->phase == CV_PHASE_STOP ? member->joined && !member->gone
+                 : state->phase == CV_PHASE_STOP ? !member->gone
                  : state->phase == CV_PHASE_RUN  ? member == gateway(state)
                                                  : !member->ready;
     if (!waits || state->phase == CV_PHASE_END || state->phase == CV_PHASE_PLAN) continue;
@@ -270,7 +271,10 @@ static void absent(step *s) {
              &(cv_msg){.kind = CV_MSG_STOP, .stop = {.code = status_of(a->code), .text = ""}});
   act(s, &(cv_action){.kind = CV_ACTION_DROP, .conn = s->event->conn});
   if (!ours) return;
-  if (a->member == state->job.workers)
+  if (!state->members[a->member].joined) state->members[a->member].gone = true;
+  if (state->phase >= CV_PHASE_STOP)
+    end_when_alone(s);
+  else if (a->member == state->job.workers)
     fail(s, status_of(a->code), "the gateway on %s: %s", a->host, a->text);
   else
     fail(s, status_of(a->code), "rank %u on %s: %s", a->member, a->host, a->text);
@@ -348,16 +352,25 @@ static cv_member *member_of(const cv_state *state, int conn) {
   return NULL;
 }
 
+/* While members end: one that comes only now hears so; what else comes is no longer needed. */
+static void late(step *s) {
+  cv_state *state = s->state;
+  const cv_msg *msg = s->event->msg;
+  if (msg->kind == CV_MSG_ABSENT) absent(s);
+  if (msg->kind != CV_MSG_HELLO || !same_token(state->job.token, msg->hello.token)) return;
+  if (msg->hello.member <= state->job.workers && !state->members[msg->hello.member].joined) {
+    state->members[msg->hello.member].joined = true;
+    state->members[msg->hello.member].conn = s->event->conn;
+  }
+  send_msg(s, s->event->conn,
+           &(cv_msg){.kind = CV_MSG_STOP, .stop = {.code = state->verdict, .text = ""}});
+}
+
 static void message(step *s) {
   cv_member *member = member_of(s->state, s->event->conn);
-  if (s->state->phase >= CV_PHASE_STOP) { /* what comes late is no longer needed */
-    if (s->event->msg->kind == CV_MSG_HELLO &&
-        same_token(s->state->job.token, s->event->msg->hello.token))
-      send_msg(s, s->event->conn,
-               &(cv_msg){.kind = CV_MSG_STOP, .stop = {.code = s->state->verdict, .text = ""}});
-    return;
-  }
-  if (member)
+  if (s->state->phase >= CV_PHASE_STOP)
+    late(s);
+  else if (member)
     from_member(s, member);
   else if (s->event->msg->kind == CV_MSG_HELLO)
     hello(s);

@@ -32,7 +32,7 @@ typedef enum {
 } cv_phase;
 
 typedef struct {
-  bool joined, gone; /* gone: its link has closed */
+  bool joined, gone; /* gone: its link has closed, or it said that it will not join */
   bool ready;        /* has done what this phase asks of it */
   int conn;          /* its connection, -1 without one */
   char name[300];    /* "rank 1 on h2", "the gateway on h1" */

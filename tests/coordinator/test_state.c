@@ -214,8 +214,35 @@ static void test_one_that_cannot_take_part(void **state) {
   give_msg(&t, 2, hello(2));                                   /* comes late */
   assert_int_equal(count(&t, CV_ACTION_SEND, CV_MSG_STOP), 1);
   give(&t, (cv_event){.kind = CV_EVENT_LEFT, .conn = CONN});
+  assert_int_equal(t.state.phase, CV_PHASE_STOP);
+  give(&t, (cv_event){.kind = CV_EVENT_LEFT, .conn = CONN + 2});
   assert_int_equal(t.state.phase, CV_PHASE_END);
   end(&t);
+}
+
+/* Who has not joined when the job fails is told so when it comes; it is not waited for long. */
+static void test_who_comes_when_all_is_over(void **state) {
+  (void)state;
+  for (int comes = 0; comes < 3; comes++) {
+    table t;
+    begin(&t, 1);
+    cv_msg absent = {.kind = CV_MSG_ABSENT, .absent = {"secret", GATEWAY, "h", CV_IO, "no input"}};
+    give_msg(&t, GATEWAY, absent);
+    give_msg(&t, 0, hello(0));
+    assert_int_equal(count(&t, CV_ACTION_SEND, CV_MSG_STOP), 1);
+    give(&t, (cv_event){.kind = CV_EVENT_LEFT, .conn = CONN});
+    assert_int_equal(t.state.phase, CV_PHASE_STOP); /* rank 1 has still to come */
+    absent.absent.member = 1;
+    absent.absent.code = CV_INVALID;
+    if (comes > 0) give_msg(&t, 1, comes == 1 ? hello(1) : absent);
+    assert_int_equal(count(&t, CV_ACTION_SEND, CV_MSG_STOP), comes > 0);
+    if (comes == 1) give(&t, (cv_event){.kind = CV_EVENT_LEFT, .conn = CONN + 1});
+    t.now += comes == 0 ? 4 * SECOND : 0;
+    if (comes == 0) give(&t, (cv_event){.kind = CV_EVENT_TICK});
+    assert_int_equal(t.state.phase, CV_PHASE_END);
+    expect_verdict(&t, CV_IO, "the gateway on h: no input");
+    end(&t);
+  }
 }
 
 /* A member is lost in every phase; the others are stopped. */
@@ -347,6 +374,7 @@ int main(void) {
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_members_that_do_not_fit),
       cmocka_unit_test(test_one_that_cannot_take_part),
+      cmocka_unit_test(test_who_comes_when_all_is_over),
       cmocka_unit_test(test_lost_member),
       cmocka_unit_test(test_silence),
       cmocka_unit_test(test_who_is_waited_for),

@@ -9,5 +9,5 @@ shared=${CUVIL_SHARED:-$PWD/../shared}
 work=$CUVIL_BUILD/test-work/nodes
 mkdir -p "$work"
 export CUVIL_CACHE=$work/cache
-"$CUVIL_PYTHON" "$shared/onnx/node_tests.py" --corpus "$work/corpus" --json "$work/result.json" --jobs 2 --tag core \
+"$CUVIL_PYTHON" "$shared/onnx/node_tests.py" --corpus "$work/corpus" --json "$work/result.json" --jobs 2 --timeout 240 --tag core \
   --expect tests/golden/node_cases.txt --min "$(wc -l <tests/golden/node_cases.txt)" --cmd "$CUVIL_BIN/cuvil run {model} --input-dir {dir} --output-dir {out}"
