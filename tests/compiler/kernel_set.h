@@ -43,12 +43,12 @@ typedef struct {
 
 static uint64_t check_seed = 1;
 
-static double check_random(void) {
+static inline double check_random(void) {
   check_seed = check_seed * 6364136223846793005u + 1442695040888963407u;
   return (double)(check_seed >> 11) * 0x1p-53;
 }
 
-static void check_add(kernel_set *set, const kernel_case *c) {
+static inline void check_add(kernel_set *set, const kernel_case *c) {
   char name[32];
   cv_graph *graph = NULL;
   size_t i = set->n++;
@@ -69,7 +69,7 @@ static void check_add(kernel_set *set, const kernel_case *c) {
   set->graphs[i] = graph;
 }
 
-static void check_compile(kernel_set *set) {
+static inline void check_compile(kernel_set *set) {
   cv_str all = {.may_die = true};
   cv_toolchain_result result;
   char path[] = "/tmp/cuvil-test-XXXXXX";
@@ -101,7 +101,7 @@ static void check_compile(kernel_set *set) {
   cv_str_deinit(&all);
 }
 
-static void check_close(kernel_set *set) {
+static inline void check_close(kernel_set *set) {
   for (size_t i = 0; i < set->n; i++) cv_graph_destroy(set->graphs[i]);
   if (set->library != NULL) (void)dlclose(set->library);
   cv_str_deinit(&set->code);
