@@ -100,7 +100,38 @@ static void functions_avx2(void **state) {
   functions_on("x86-64-v3");
 }
 
-/* f16 and back: every pattern, and every f32 between two of them rounds to the nearer one. */
+static void every_half(kernel_set *set, size_t kernel, cv_dtype dtype, const uint16_t *h,
+                       float *x) {
+  run(set, kernel, h, x);
+  for (uint32_t i = 0; i < 65536; i++) {
+    assert_true(near((double)x[i], cv_element_to_double(dtype, &h[i]), 0, 0));
+  }
+}
+
+/* What lies `part` of the way from each pattern to the next, as f32 or f64, rounded. */
+static void between_halves(kernel_set *set, size_t kernel, cv_dtype dtype, double part, bool wide) {
+  uint16_t *back = cv_alloc_or_die(65536, sizeof *back);
+  float *x = cv_alloc_or_die(65536, sizeof *x);
+  double *d = cv_alloc_or_die(65536, sizeof *d);
+  for (uint32_t i = 0; i < 65536; i++) {
+    uint16_t this = (uint16_t)i, next = (uint16_t)(i + 1);
+    double a = cv_element_to_double(dtype, &this), b = cv_element_to_double(dtype, &next);
+    d[i] = a + (b - a) * part;
+    x[i] = (float)d[i];
+  }
+  run(set, kernel, wide ? (const void *)d : x, back);
+  for (uint32_t i = 0; i < 65536; i++) {
+    double value = wide ? d[i] : (double)x[i];
+    uint16_t want;
+    cv_element_from_double(dtype, value, &want);
+    if (!isnan(value) && back[i] != want) fail_msg("%a becomes %x, not %x", value, back[i], want);
+  }
+  cv_free(back);
+  cv_free(x);
+  cv_free(d);
+}
+
+/* Every pattern of f16 and bf16, and what lies between them. */
 static void halves(void **state) {
   (void)state;
   kernel_set set = {
@@ -112,44 +143,24 @@ static void halves(void **state) {
       "graph \"t\" (%x: f32[65536]) { %y: bf16[65536] = cast(%x) {to=bf16} } -> (%y)",
       "graph \"t\" (%x: f64[65536]) { %y: f16[65536] = cast(%x) {to=f16} } -> (%y)",
       "graph \"t\" (%x: f64[65536]) { %y: bf16[65536] = cast(%x) {to=bf16} } -> (%y)"};
+  static const double parts[] = {0, 0.25, 0.5, 0.5000000001, 0.75};
   assert_int_equal(cv_target_find("native", &set.target), CV_OK);
   for (int i = 0; i < 6; i++) check_add(&set, &(kernel_case){.text = texts[i]});
   check_compile(&set);
-  uint16_t *h = cv_alloc_or_die(65536, 2), *back = cv_alloc_or_die(65536, 2);
-  float *x = cv_alloc_or_die(65536, 4);
-  double *d = cv_alloc_or_die(65536, 8);
+  uint16_t *h = cv_alloc_or_die(65536, sizeof *h);
+  float *x = cv_alloc_or_die(65536, sizeof *x);
   for (uint32_t i = 0; i < 65536; i++) h[i] = (uint16_t)i;
-  for (size_t k = 0; k < 2; k++) {
-    cv_dtype dtype = k == 0 ? CV_F16 : CV_BF16;
-    run(&set, k, h, x);
-    for (uint32_t i = 0; i < 65536; i++) {
-      double want = cv_element_to_double(dtype, &h[i]);
-      assert_true(near((double)x[i], want, 0, 0));
-    }
-    for (int step = 0; step < 4; step++) {
-      for (uint32_t i = 0; i < 65536; i++) {
-        uint16_t next = (uint16_t)(i + 1);
-        double a = cv_element_to_double(dtype, &h[i]), b = cv_element_to_double(dtype, &next);
-        x[i] = (float)(step == 0 ? a : a + (b - a) * 0.25 * step);
-        d[i] = a + (b - a) * (step == 0 ? 0.5000000001 : 0.25 * step);
-      }
-      for (int wide = 0; wide < 2; wide++) {
-        run(&set, 2 + k + 2 * (size_t)wide, wide ? (const void *)d : x, back);
-        for (uint32_t i = 0; i < 65536; i++) {
-          uint16_t want;
-          double value = wide ? d[i] : (double)x[i];
-          if (isnan(value)) continue;
-          cv_element_from_double(dtype, value, &want);
-          if (back[i] != want) fail_msg("%a becomes %x, not %x", value, back[i], want);
-        }
-      }
-    }
+  every_half(&set, 0, CV_F16, h, x);
+  every_half(&set, 1, CV_BF16, h, x);
+  for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+    between_halves(&set, 2, CV_F16, parts[p], false);
+    between_halves(&set, 3, CV_BF16, parts[p], false);
+    between_halves(&set, 4, CV_F16, parts[p], true);
+    between_halves(&set, 5, CV_BF16, parts[p], true);
   }
   check_close(&set);
   cv_free(h);
-  cv_free(back);
   cv_free(x);
-  cv_free(d);
 }
 
 int main(void) {
