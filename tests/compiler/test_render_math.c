@@ -49,6 +49,24 @@ static void run(kernel_set *set, size_t i, const void *in, void *out) {
   assert_int_equal(set->kernels->kernels[i].run(0, 0, plan.tasks[0], 0, ptrs, NULL, NULL, NULL), 0);
 }
 
+static void compare_f32(size_t f, const float *x, const float *y) {
+  for (size_t i = 0; i < COUNT; i++) {
+    double want = (double)(float)functions[f].function((double)x[i]);
+    if (!near((double)y[i], want, 3e-7, functions[f].least + 1e-44)) {
+      fail_msg("%s(%a) in f32 is %a, not %a", functions[f].name, (double)x[i], (double)y[i], want);
+    }
+  }
+}
+
+static void compare_f64(size_t f, const double *x, const double *y) {
+  for (size_t i = 0; i < COUNT; i++) {
+    double want = functions[f].function(x[i]);
+    if (!near(y[i], want, 4e-15, functions[f].least > 0 ? 1e-15 : 1e-320)) {
+      fail_msg("%s(%a) in f64 is %a, not %a", functions[f].name, x[i], y[i], want);
+    }
+  }
+}
+
 static void functions_on(const char *target) {
   kernel_set set = {
       .arena = {.may_die = true}, .code = {.may_die = true}, .table = {.may_die = true}};
@@ -68,17 +86,8 @@ static void functions_on(const char *target) {
   for (size_t f = 0; f < N_FUNCTIONS; f++) {
     run(&set, 2 * f, x, y);
     run(&set, 2 * f + 1, xd, yd);
-    for (size_t i = 0; i < COUNT; i++) {
-      double want = (double)(float)functions[f].function((double)x[i]);
-      if (!near((double)y[i], want, 3e-7, functions[f].least + 1e-44)) {
-        fail_msg("%s(%a) in f32 is %a, not %a", functions[f].name, (double)x[i], (double)y[i],
-                 want);
-      }
-      want = functions[f].function(xd[i]);
-      if (!near(yd[i], want, 4e-15, functions[f].least > 0 ? 1e-15 : 1e-320)) {
-        fail_msg("%s(%a) in f64 is %a, not %a", functions[f].name, xd[i], yd[i], want);
-      }
-    }
+    compare_f32(f, x, y);
+    compare_f64(f, xd, yd);
   }
   check_close(&set);
   cv_free(x);
