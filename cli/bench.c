@@ -205,7 +205,8 @@ cv_status cv_command_bench(int argc, char **argv) {
   cv_artifact *artifact = NULL;
   cv_runner runner = {0};
   timing t = {0};
-  CV_TRY(cv_compile_open(words.data[0], &o.compile, &artifact));
+  CV_TRY(cv_compile_open(words.data[0], &o.compile, &(cv_request_options){.inputs = o.inputs},
+                         &artifact));
   CV_TRY(cv_runner_init(
       &runner, artifact,
       &(cv_device_spec){.name = "this machine", .kind = "cpu", .threads = (int)o.threads}));
@@ -299,7 +300,7 @@ cv_status cv_command_profile(int argc, char **argv) {
   cv_artifact *artifact = NULL;
   cv_runner runner = {0};
   cv_profile profile = {0};
-  CV_TRY(cv_compile_open(words.data[0], &o.compile, &artifact));
+  CV_TRY(cv_compile_open(words.data[0], &o.compile, NULL, &artifact));
   CV_TRY(cv_runner_init(
       &runner, artifact,
       &(cv_device_spec){.name = "this machine", .kind = "cpu", .threads = (int)o.threads}));

@@ -103,11 +103,31 @@ static cv_status render_targets(cv_program *program, const cv_texts *targets,
   return status;
 }
 
-cv_status cv_compile_model(const char *model_path, const cv_compile_options *options,
-                           const char *artifact_path) {
+/* The request's values, for those inputs that the graph's structure hangs on. */
+typedef struct {
+  const cv_request_options *request; /* NULL: none are known */
+  cv_tensor_list read;               /* what was asked for; the importer holds pointers no longer
+                                        than a call */
+} known_inputs;
+
+static cv_status value_of(void *context, uint32_t index, const char *input,
+                          const cv_tensor **out_tensor) {
+  known_inputs *known = context;
+  size_t before = known->read.len;
+  *out_tensor = NULL;
+  if (!known->request) return CV_OK;
+  cv_status status = cv_request_find_input(known->request, index, input, &known->read);
+  if (status == CV_OK && known->read.len > before) *out_tensor = &known->read.data[before].tensor;
+  return status;
+}
+
+static cv_status compile(const char *model_path, const cv_compile_options *options,
+                         known_inputs *known, const char *artifact_path) {
   cv_import_options import;
   cv_status status = read_fixes(options, &import);
   if (status != CV_OK) return status;
+  import.value_of = value_of;
+  import.context = known;
   cv_pass_options passes = {.exact = options->exact,
                             .fast_math = options->fast_math,
                             .dump_after = options->dump_after,
@@ -125,6 +145,12 @@ out:
   cv_free((void *)(uintptr_t)import.dims);
   cv_free((void *)(uintptr_t)import.binds);
   return status;
+}
+
+cv_status cv_compile_model(const char *model_path, const cv_compile_options *options,
+                           const char *artifact_path) {
+  known_inputs none = {0};
+  return compile(model_path, options, &none, artifact_path);
 }
 
 cv_status cv_compile_add_targets(const char *artifact_path, const cv_texts *targets,
@@ -220,33 +246,46 @@ static cv_status cache_name(const char *path, const cv_compile_options *options,
   return CV_OK;
 }
 
-/* Without a cache: compile to a temporary file that is gone once it is mapped. */
-static cv_status open_uncached(const char *path, const cv_compile_options *options,
-                               cv_artifact **out_artifact) {
-  const char *tmp = getenv("TMPDIR");
-  char name[4096];
-  snprintf(name, sizeof name, "%s/cuvil-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-  int fd = mkstemp(name);
-  if (fd < 0) return cv_error(CV_IO, "%s: cannot make a temporary file: %s", name, strerror(errno));
+/* Compiles to a file that is gone once it is mapped, or is renamed to `keep_as` unless it holds for
+ * this request alone. `pattern`: of mkstemp, overwritten. */
+static cv_status compile_and_open(const char *path, const cv_compile_options *options,
+                                  known_inputs *known, char *pattern, const char *keep_as,
+                                  cv_artifact **out_artifact) {
+  int fd = mkstemp(pattern);
+  if (fd < 0)
+    return cv_error(CV_IO, "%s: cannot make a temporary file: %s", pattern, strerror(errno));
   close(fd);
-  cv_status status = cv_compile_model(path, options, name);
-  if (status == CV_OK) status = cv_artifact_open(name, out_artifact);
-  unlink(name);
+  cv_status status = compile(path, options, known, pattern);
+  if (status == CV_OK) status = cv_artifact_open(pattern, out_artifact);
+  bool keep = status == CV_OK && keep_as && known->read.len == 0;
+  if (!keep || rename(pattern, keep_as) != 0) unlink(pattern);
   return status;
 }
 
-cv_status cv_compile_open(const char *path, const cv_compile_options *options,
-                          cv_artifact **out_artifact) {
-  *out_artifact = NULL;
-  if (!cv_ends_with(path, ".onnx")) return cv_artifact_open(path, out_artifact);
+static cv_status open_compiled(const char *path, const cv_compile_options *options,
+                               known_inputs *known, cv_artifact **out_artifact) {
   char *folder =
       options->no_cache || options->dump_after || options->keep ? NULL : cv_cache_folder("models");
-  if (!folder) return open_uncached(path, options, out_artifact);
-  char name[4096];
-  cv_status status = cache_name(path, options, folder, name, sizeof name);
-  cv_free(folder);
-  if (status != CV_OK) return status;
-  if (access(name, R_OK) == 0 && cv_artifact_open(name, out_artifact) == CV_OK) return CV_OK;
-  status = cv_compile_model(path, options, name);
-  return status == CV_OK ? cv_artifact_open(name, out_artifact) : status;
+  char name[4096] = "", pattern[4096 + 8];
+  if (folder) {
+    cv_status status = cache_name(path, options, folder, name, sizeof name);
+    cv_free(folder);
+    if (status != CV_OK) return status;
+    if (access(name, R_OK) == 0 && cv_artifact_open(name, out_artifact) == CV_OK) return CV_OK;
+    snprintf(pattern, sizeof pattern, "%s-XXXXXX", name);
+  } else {
+    const char *tmp = getenv("TMPDIR");
+    snprintf(pattern, sizeof pattern, "%s/cuvil-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  }
+  return compile_and_open(path, options, known, pattern, name[0] ? name : NULL, out_artifact);
+}
+
+cv_status cv_compile_open(const char *path, const cv_compile_options *options,
+                          const cv_request_options *request, cv_artifact **out_artifact) {
+  *out_artifact = NULL;
+  if (!cv_ends_with(path, ".onnx")) return cv_artifact_open(path, out_artifact);
+  known_inputs known = {.request = request};
+  cv_status status = open_compiled(path, options, &known, out_artifact);
+  cv_tensor_list_deinit(&known.read);
+  return status;
 }

@@ -7,6 +7,7 @@
 #include "compiler/onnx/onnx.h"
 #include "compiler/passes.h"
 #include "runtime/artifact.h"
+#include "runtime/request_set.h"
 
 /* What the user may say about compiling; the option rows below fill it. */
 typedef struct {
@@ -76,8 +77,11 @@ CV_NODISCARD cv_status cv_compile_model(const char *model_path, const cv_compile
 CV_NODISCARD cv_status cv_compile_add_targets(const char *artifact_path, const cv_texts *targets,
                                               const cv_compile_options *options,
                                               const char *out_path);
-/* Opens a .cuv as it is, or the cached compilation of an .onnx (made when there is none). */
+/* Opens a .cuv as it is, or the cached compilation of an .onnx (made when there is none). `request`
+ * (or NULL): what the artifact is opened for. Where the structure of the graph hangs on an input,
+ * it is compiled for the request's value, and not kept in the cache. */
 CV_NODISCARD cv_status cv_compile_open(const char *path, const cv_compile_options *options,
+                                       const cv_request_options *request,
                                        cv_artifact **out_artifact);
 /* The cache folder with this subfolder, made when missing; NULL when there can be none. In fresh
  * memory. */

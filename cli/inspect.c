@@ -237,7 +237,7 @@ cv_status cv_command_inspect(int argc, char **argv) {
   cv_status status = cv_options_parse(&command, argc, argv, &words);
   if (status != CV_OK) return status;
   cv_artifact *artifact;
-  status = cv_compile_open(words.data[0], &compile, &artifact);
+  status = cv_compile_open(words.data[0], &compile, NULL, &artifact);
   if (status != CV_OK) return status;
   if (json)
     print_json(cv_artifact_program(artifact));

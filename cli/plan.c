@@ -130,7 +130,7 @@ cv_status cv_command_plan(int argc, char **argv) {
   cv_artifact *artifact = NULL;
   cv_devices devices = {0};
   cv_plan plan = {0};
-  CV_TRY(cv_compile_open(words.data[0], &o.compile, &artifact));
+  CV_TRY(cv_compile_open(words.data[0], &o.compile, NULL, &artifact));
   if (o.devices)
     CV_TRY(cv_devices_load(o.devices, &devices));
   else

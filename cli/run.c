@@ -60,7 +60,7 @@ static cv_status run_model(const char *path, const run_options *o) {
   cv_requests requests = {0};
   cv_answers answers = {0};
   cv_status status = CV_OK;
-  CV_TRY(cv_compile_open(path, &o->compile, &artifact));
+  CV_TRY(cv_compile_open(path, &o->compile, &o->request, &artifact));
   CV_TRY(cv_requests_read(cv_artifact_program(artifact), &o->request, &requests));
   if (o->check) {
     status = cv_check_steps(artifact, requests.tensors, CHECK_TOLERANCE);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "runtime/half.h"
@@ -142,6 +143,54 @@ cv_status cv_requests_read(const cv_program *program, const cv_request_options *
     for (uint32_t i = 0; i < n && status == CV_OK; i++)
       status = place_row(out_requests, i, r, &out_requests->tensors[(size_t)r * n + i]);
   return status;
+}
+
+/* ---- one input, before there is a program ---- */
+
+static const char *file_of(const cv_request_options *options, uint32_t index, const char *name) {
+  size_t length = strlen(name);
+  bool by_name = options->each.len > 0;
+  for (uint32_t i = 0; i < options->inputs.len; i++) {
+    const char *text = options->inputs.data[i];
+    if (strncmp(text, name, length) == 0 && text[length] == '=') return text + length + 1;
+    by_name = by_name || strchr(text, '=');
+  }
+  if (options->inputs.len == 1 && cv_ends_with(options->inputs.data[0], ".npz"))
+    return options->inputs.data[0];
+  return !by_name && index < options->inputs.len ? options->inputs.data[index] : NULL;
+}
+
+/* Keeps the one tensor that is meant: an archive's are known by their names. */
+static void keep_one(cv_tensor_list *list, bool archive, const char *name) {
+  size_t kept = 0;
+  for (size_t i = 0; i < list->len; i++) {
+    cv_named_tensor item = list->data[i];
+    if (kept == 0 && (!archive || (item.name && strcmp(item.name, name) == 0))) {
+      list->data[kept++] = item;
+    } else {
+      cv_free(item.name);
+      cv_tensor_deinit(&item.tensor);
+    }
+  }
+  list->len = kept;
+}
+
+cv_status cv_request_find_input(const cv_request_options *options, uint32_t index, const char *name,
+                                cv_tensor_list *list) {
+  static const char *const endings[] = {"pb", "npy"};
+  if (is_each(options, name)) return CV_OK;
+  if (!options->input_dir) {
+    const char *file = file_of(options, index, name);
+    cv_status status = file ? cv_tensor_file_read(file, list) : CV_OK;
+    if (file && status == CV_OK) keep_one(list, cv_ends_with(file, ".npz"), name);
+    return status;
+  }
+  for (int i = 0; i < 2; i++) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/input_%u.%s", options->input_dir, index, endings[i]);
+    if (access(path, F_OK) == 0) return cv_tensor_file_read(path, list);
+  }
+  return CV_OK;
 }
 
 void cv_requests_deinit(cv_requests *requests) {

@@ -54,6 +54,13 @@ CV_NODISCARD cv_status cv_requests_read(const cv_program *program,
                                         cv_requests *out_requests);
 void cv_requests_deinit(cv_requests *requests);
 
+/* The value that the options give input number `index`, whose name is `name`, before there is a
+ * program to check it against: of NAME=FILE, of the one .npz, of the index-th file where none is
+ * named, or of the folder. Appends it to the list, or nothing where none is given or it changes
+ * with the request (--each). CV_IO, CV_INVALID, CV_NOMEM as cv_tensor_file_read. */
+CV_NODISCARD cv_status cv_request_find_input(const cv_request_options *options, uint32_t index,
+                                             const char *name, cv_tensor_list *list);
+
 /* The answers: the last one, or with --each all of the last repetition, stacked. */
 typedef struct {
   const cv_requests *requests;

@@ -74,13 +74,29 @@ const float *cv_on_floats(const cv_on *n, const char *name, uint32_t *out_n) {
   return !attr ? NULL : attr->n_floats ? attr->floats : none;
 }
 
+/* Whether --state gives this input another value at each request. */
+static bool is_carried(const cv_import_options *options, const char *input) {
+  size_t length = strlen(input);
+  for (uint32_t i = 0; i < options->n_states; i++) {
+    const char *text = options->states[i];
+    if (strncmp(text, input, length) == 0 && text[length] == '=') return true;
+  }
+  return false;
+}
+
 /* The constant for a graph input whose value the caller knows, or CV_ABSENT. */
 static cv_val assumed(cv_on *n, cv_val v) {
   const cv_import_options *options = n->importer->options;
   const cv_value_info *info = cv_value_of(n->g, v);
   const cv_tensor *tensor = NULL;
   if (!options->value_of || info->block != n->g->body || !info->name) return CV_ABSENT;
-  if (!options->value_of(options->context, info->name, &tensor)) return CV_ABSENT;
+  if (is_carried(options, info->name)) return CV_ABSENT;
+  cv_status status = options->value_of(options->context, info->def_index, info->name, &tensor);
+  if (status != CV_OK) return cv_on_fail(n, status, "%s", cv_error_text());
+  if (!tensor) return CV_ABSENT;
+  if (tensor->dtype != info->type.dtype || tensor->rank != info->type.rank)
+    return cv_on_fail(n, CV_INVALID, "input \"%s\" is %s, the value given for it %s", info->name,
+                      cv_type_text(n->g, &info->type), cv_tensor_shape_text(tensor).text);
   return cv_graph_const(n->g, tensor->dtype, tensor->rank, tensor->dims, tensor->data);
 }
 
@@ -116,9 +132,9 @@ const int64_t *cv_on_known_ints(cv_on *n, uint32_t i, const char *what, uint32_t
   ints = constant_elems(n, n->in[i], out_n);
   if (ints) return ints;
   cv_val known = assumed(n, n->in[i]);
-  if (known != CV_ABSENT) ints = cv_graph_ints(n->g, known, &count);
+  if (known < CV_ABSENT) ints = cv_graph_ints(n->g, known, &count);
   *out_n = (uint32_t)count;
-  if (!ints) not_known(n, i, what);
+  if (!ints && cv_ok(n->g)) not_known(n, i, what);
   return ints;
 }
 
@@ -129,10 +145,10 @@ const double *cv_on_known_doubles(cv_on *n, uint32_t i, const char *what, uint32
   const double *values = cv_graph_doubles(n->g, n->in[i], &count);
   if (!values) {
     cv_val known = assumed(n, n->in[i]);
-    if (known != CV_ABSENT) values = cv_graph_doubles(n->g, known, &count);
+    if (known < CV_ABSENT) values = cv_graph_doubles(n->g, known, &count);
   }
   *out_n = (uint32_t)count;
-  if (!values) not_known(n, i, what);
+  if (!values && cv_ok(n->g)) not_known(n, i, what);
   return values;
 }
 

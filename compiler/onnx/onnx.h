@@ -24,11 +24,12 @@ typedef struct {
   uint32_t n_binds;
   const char *const *states; /* --state IN=OUT */
   uint32_t n_states;
-  /* The value of a graph input, if the caller knows it: asked only where the graph's structure
-   * hangs on it (the axes of a reduction, a Slice's steps). What is built then holds for that value
-   * alone; the input stays. False: not known, and the import fails with a sentence. NULL: none is
-   * known. */
-  bool (*value_of)(void *context, const char *input, const cv_tensor **out_tensor);
+  /* The value of graph input number `index`, if the caller knows it: asked only where the graph's
+   * structure hangs on it (the axes of a reduction, a Slice's steps). What is built then holds for
+   * that value alone; the input stays. NULL in *out_tensor: not known, and the import fails with a
+   * sentence. A status that is not CV_OK ends the import. NULL for the function: none is known. */
+  cv_status (*value_of)(void *context, uint32_t index, const char *input,
+                        const cv_tensor **out_tensor);
   void *context;
 } cv_import_options;
 

@@ -328,9 +328,16 @@ static void an_if_of_unlike_ranks_is_decided(void **state) {
   expect(imported(&b, 17, NULL), ins, 4, (float[]){7, 10, 15, 22});
 }
 
-static bool know_axes(void *context, const char *input, const cv_tensor **out) {
-  *out = context;
-  return strcmp(input, "axes") == 0;
+static cv_status know_axes(void *context, uint32_t index, const char *input,
+                           const cv_tensor **out) {
+  *out = strcmp(input, "axes") == 0 && index == 1 ? context : NULL;
+  return CV_OK;
+}
+
+static cv_status cannot_read(void *context, uint32_t index, const char *input,
+                             const cv_tensor **out) {
+  (void)context, (void)index, (void)out;
+  return cv_error(CV_IO, "%s.npy: cannot be read", input);
 }
 
 static void values_that_shape_the_graph_are_asked_for(void **state) {
@@ -344,6 +351,15 @@ static void values_that_shape_the_graph_are_asked_for(void **state) {
   int64_t axis = 0;
   cv_tensor axes = {.dtype = CV_I64, .rank = 1, .dims = {1}, .data = &axis, .bytes = 8};
   const cv_import_options options = {.value_of = know_axes, .context = &axes};
+  const cv_import_options carried = {.value_of = know_axes,
+                                     .context = &axes,
+                                     .states = (const char *const[]){"axes=y"},
+                                     .n_states = 1};
+  refused(&b, 17, &carried, "give --bind axes=VALUE");
+  refused(&b, 17, &(cv_import_options){.value_of = cannot_read}, "axes.npy: cannot be read");
+  cv_tensor wrong = {.dtype = CV_F32, .rank = 1, .dims = {1}, .data = (float[]){0}, .bytes = 4};
+  refused(&b, 17, &(cv_import_options){.value_of = know_axes, .context = &wrong},
+          "the value given for it f32[1]");
   cv_tensor ins[2] = {floats((float[]){1, 2, 3, 4}, 2, 2, 2), axes};
   expect(imported(&b, 17, &options), ins, 2, (float[]){4, 6});
 }
