@@ -119,5 +119,6 @@ cv_graph *cv_body_build(cv_fusion *fusion, const uint32_t *positions, uint32_t n
   }
   for (uint32_t i = 0; i < n_results && body->status == CV_OK; i++)
     cv_push(&body->body->results, resolve(&b, results[i], false));
+  cv_equal_tell(body, fusion->pairs, fusion->n_pairs);
   return body;
 }

@@ -66,5 +66,7 @@ bool cv_graph_assume_equal(cv_graph *graph, cv_expr a, cv_expr b);
 void cv_graph_unify(cv_graph *graph, cv_sym keep, cv_sym drop);
 /* The same for any replacement: map[s] for each symbol s, CV_EXPR_NONE to keep it. */
 void cv_graph_substitute(cv_graph *graph, const cv_expr *map);
+/* The same for one function of symbols, but in equalities. */
+void cv_graph_replace(cv_graph *graph, cv_expr from, cv_expr to);
 
 #endif

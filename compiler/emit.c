@@ -142,6 +142,10 @@ void cv_emit_init(cv_emit *emit, const cv_target *target, cv_graph *body, const 
     }
     note_attrs(emit, node);
   }
+  for (size_t i = 0; i < body->equalities.len; i++) {
+    note_symbols(emit, body->equalities.data[i].a);
+    note_symbols(emit, body->equalities.data[i].b);
+  }
   emit->lanes = target->vector_bytes / (wide ? 8 : 4);
 }
 
@@ -234,10 +238,15 @@ void cv_emit_dims(cv_emit *emit) {
   }
 }
 
-/* Reshapes whose counts are equal for some shapes only: others are refused, before an index is made
- * of them. */
+/* Dims that are assumed equal, and reshapes whose counts are equal for some shapes only: others are
+ * refused, before an index is made of them. */
 static void refuse_unequal_counts(cv_emit *emit) {
   const cv_block *block = emit->body->body;
+  for (size_t i = 0; i < emit->body->equalities.len; i++) {
+    const cv_equality *equality = &emit->body->equalities.data[i];
+    cv_emit_line(emit, "if (%s != %s) return 1;", cv_emit_expr(emit, equality->a),
+                 cv_emit_expr(emit, equality->b));
+  }
   for (size_t i = 0; i < block->nodes.len; i++) {
     const cv_node *node = block->nodes.data[i];
     if (node->op != CV_OP_reshape) continue;

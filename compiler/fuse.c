@@ -153,6 +153,8 @@ static void setup(cv_fusion *fusion) {
   fusion->wanted = cv_alloc_or_die(n_values + 1, 1);
   fusion->stored = cv_alloc_or_die(n_values + 1, 1);
   fusion->constant = cv_alloc_or_die(n_values + 1, 1);
+  fusion->pairs = cv_alloc_or_die(fusion->graph->equalities.len + 1, sizeof *fusion->pairs);
+  fusion->n_pairs = cv_equal_pairs(fusion->graph, fusion->pairs);
   fusion->node_stamp = cv_alloc_or_die((size_t)fusion->n + 1, sizeof *fusion->node_stamp);
   fusion->value_stamp = cv_alloc_or_die(n_values + 1, sizeof *fusion->value_stamp);
   fusion->in_body = cv_alloc_or_die(n_values + 1, sizeof *fusion->in_body);
@@ -472,6 +474,7 @@ void cv_fusion_deinit(cv_fusion *fusion) {
   cv_free(fusion->constant);
   cv_free(fusion->n_binders);
   cv_free(fusion->binders);
+  cv_free(fusion->pairs);
   cv_free(fusion->node_stamp);
   cv_free(fusion->value_stamp);
   cv_free(fusion->in_body);

@@ -8,6 +8,7 @@
 #ifndef CV_COMPILER_FUSE_H
 #define CV_COMPILER_FUSE_H
 
+#include "compiler/equal.h"
 #include "compiler/passes_internal.h"
 #include "compiler/templates.h"
 
@@ -39,7 +40,9 @@ typedef struct {
   bool *stored;   /* by value: has bytes of its own */
   bool *constant; /* by value: a constant or computed from constants alone */
   uint32_t *n_binders, **binders; /* by position: the positions that bind symbols it uses */
-  cv_vec(cv_group) groups;        /* in the order of the steps, once cv_fuse is done */
+  cv_equal *pairs;                /* what the graph assumes of its dims */
+  uint32_t n_pairs;
+  cv_vec(cv_group) groups; /* in the order of the steps, once cv_fuse is done */
   /* Scratch: marks of the walks, by position and by value. */
   uint32_t stamp;
   uint32_t *node_stamp, *value_stamp;

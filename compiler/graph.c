@@ -285,8 +285,15 @@ bool cv_graph_assume_equal(cv_graph *graph, cv_expr a, cv_expr b) {
   return true;
 }
 
-static cv_expr mapped(cv_graph *graph, cv_expr e, const cv_expr *map) {
-  cv_expr to = cv_expr_substitute(graph->exprs, e, map);
+/* Symbols by a map, or one function by an expression that equals it. */
+typedef struct {
+  const cv_expr *map;
+  cv_expr from, to;
+} replacement;
+
+static cv_expr mapped(cv_graph *graph, cv_expr e, const replacement *by) {
+  cv_expr to = by->map ? cv_expr_substitute(graph->exprs, e, by->map)
+                       : cv_expr_replace(graph->exprs, e, by->from, by->to);
   if (to == CV_EXPR_NONE && e != CV_EXPR_NONE) {
     cv_graph_fail(graph, CV_UNSUPPORTED, "the expression %s grows too large",
                   cv_expr_text(graph, e));
@@ -295,46 +302,58 @@ static cv_expr mapped(cv_graph *graph, cv_expr e, const cv_expr *map) {
 }
 
 static const cv_expr *map_list(cv_graph *graph, const cv_expr *list, uint32_t n,
-                               const cv_expr *map) {
+                               const replacement *by) {
   cv_expr *to = cv_arena_array(&graph->arena, cv_expr, n + 1);
-  for (uint32_t i = 0; i < n; i++) to[i] = mapped(graph, list[i], map);
+  for (uint32_t i = 0; i < n; i++) to[i] = mapped(graph, list[i], by);
   return to;
 }
 
-static void map_node(cv_graph *graph, cv_node *node, const cv_expr *map) {
-  node->guard = mapped(graph, node->guard, map);
+static void map_node(cv_graph *graph, cv_node *node, const replacement *by) {
+  node->guard = mapped(graph, node->guard, by);
   for (uint32_t i = 0; i < node->n_attrs; i++) {
     cv_attr *attr = &node->attrs[i];
     cv_attr_kind kind = cv_attr_kind_of(attr->key);
-    if (kind == CV_KIND_EXPR) attr->e = mapped(graph, attr->e, map);
-    if (kind == CV_KIND_EXPRS) attr->exprs = map_list(graph, attr->exprs, attr->count, map);
+    if (kind == CV_KIND_EXPR) attr->e = mapped(graph, attr->e, by);
+    if (kind == CV_KIND_EXPRS) attr->exprs = map_list(graph, attr->exprs, attr->count, by);
   }
 }
 
-void cv_graph_substitute(cv_graph *graph, const cv_expr *map) {
+static void replace_all(cv_graph *graph, const replacement *by) {
   if (graph->status != CV_OK) return;
-  graph->guard = mapped(graph, graph->guard, map);
+  graph->guard = mapped(graph, graph->guard, by);
   for (size_t i = 0; i < graph->values.len; i++) {
     cv_value_info *info = &graph->values.data[i];
     for (int k = 0; k < info->type.rank; k++) {
-      info->type.dims[k] = mapped(graph, info->type.dims[k], map);
+      info->type.dims[k] = mapped(graph, info->type.dims[k], by);
     }
-    info->guard = mapped(graph, info->guard, map);
-    if (info->elems != NULL) info->elems = map_list(graph, info->elems, info->n_elems, map);
+    info->guard = mapped(graph, info->guard, by);
+    if (info->elems != NULL) info->elems = map_list(graph, info->elems, info->n_elems, by);
   }
   for (size_t i = 0; i < graph->all_blocks.len; i++) {
     const cv_block *block = graph->all_blocks.data[i];
-    for (size_t k = 0; k < block->nodes.len; k++) map_node(graph, block->nodes.data[k], map);
+    for (size_t k = 0; k < block->nodes.len; k++) map_node(graph, block->nodes.data[k], by);
   }
   size_t kept = 0;
   for (size_t i = 0; i < graph->equalities.len; i++) {
     cv_equality equality = graph->equalities.data[i];
-    equality.a = mapped(graph, equality.a, map);
-    equality.b = mapped(graph, equality.b, map);
-    equality.guard = mapped(graph, equality.guard, map);
+    if (!by->map) { /* they are why it may be replaced */
+      graph->equalities.data[kept++] = equality;
+      continue;
+    }
+    equality.a = mapped(graph, equality.a, by);
+    equality.b = mapped(graph, equality.b, by);
+    equality.guard = mapped(graph, equality.guard, by);
     if (equality.a != equality.b) graph->equalities.data[kept++] = equality;
   }
   graph->equalities.len = kept;
+}
+
+void cv_graph_substitute(cv_graph *graph, const cv_expr *map) {
+  replace_all(graph, &(replacement){.map = map});
+}
+
+void cv_graph_replace(cv_graph *graph, cv_expr from, cv_expr to) {
+  replace_all(graph, &(replacement){.from = from, .to = to});
 }
 
 void cv_graph_unify(cv_graph *graph, cv_sym keep, cv_sym drop) {

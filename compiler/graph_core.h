@@ -161,8 +161,8 @@ typedef struct {
   uint32_t input, output;
 } cv_graph_state;
 
-/* An assumption a builder had to make: a = b wherever guard is non-zero. The host program checks it
- * once the symbols are bound. */
+/* An assumption a builder had to make: a = b wherever guard is non-zero. The program checks it once
+ * the symbols are bound. */
 typedef struct {
   cv_expr a, b, guard;
   const char *source; /* of the node it came from, or "" */

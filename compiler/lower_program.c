@@ -131,6 +131,36 @@ static void lower_states(cv_lowering *low) {
         (cv_state_pair){low->graph->states.data[i].input, low->graph->states.data[i].output};
 }
 
+static bool uses_bound(const cv_lowering *low, cv_expr e, const bool *bound) {
+  for (cv_sym sym = 0; sym < cv_exprs_symbols(low->exprs); sym++)
+    if (bound[sym] && cv_expr_uses(low->exprs, e, sym)) return true;
+  return false;
+}
+
+/* What was assumed of the inputs' dims. Sizes that only a step tells are left to the kernels, which
+ * refuse a shape that does not hold as many elements. */
+static void lower_checks(cv_lowering *low) {
+  cv_program *program = low->top;
+  size_t n = low->graph->equalities.len;
+  bool *bound = cv_alloc_or_die((size_t)cv_exprs_symbols(low->exprs) + 1, sizeof *bound);
+  program->checks = cv_arena_array(&program->arena, cv_check, n + 1);
+  for (uint32_t i = 0; i < program->n_steps; i++) {
+    const cv_step *step = &program->steps[i];
+    for (uint32_t b = 0; b < step->n_binds; b++) bound[step->binds[b].sym] = true;
+    if (step->loop && step->loop->trips != CV_NONE) bound[step->loop->trips] = true;
+  }
+  for (size_t i = 0; i < n; i++) {
+    const cv_equality *equality = &low->graph->equalities.data[i];
+    cv_check check = {cv_lower_expr(low, equality->a), cv_lower_expr(low, equality->b),
+                      cv_lower_expr(low, equality->guard),
+                      cv_arena_strdup(&program->arena, equality->source)};
+    if (!uses_bound(low, check.a, bound) && !uses_bound(low, check.b, bound) &&
+        !uses_bound(low, check.guard, bound))
+      program->checks[program->n_checks++] = check;
+  }
+  cv_free(bound);
+}
+
 static void share_consts(cv_lowering *low) {
   MOVE_VEC(low->top, consts, &low->consts);
   for (size_t i = 0; i < low->programs.len; i++) {
@@ -193,6 +223,7 @@ cv_status cv_lower(cv_graph *graph, const cv_pass_options *options, cv_program *
     share_consts(&low);
     lower_separability(&low);
     lower_states(&low);
+    lower_checks(&low);
     status = cv_program_verify(low.top);
     if (status != CV_OK)
       status = cv_error(CV_INTERNAL, "lowering made a bad program: %s", cv_error_text());

@@ -65,6 +65,9 @@ static void fill(const variant *v, char key, cv_str *out) {
     case 'L':
       for (int l = 0; l < v->lanes; l++) cv_str_add(out, "%s%d", l > 0 ? ", " : "", l);
       break;
+    case 'H': /* of two vectors, every second lane */
+      for (int l = 0; l < v->lanes; l++) cv_str_add(out, "%s%d", l > 0 ? ", " : "", 2 * l);
+      break;
     case 'F':
     case 'f': cv_str_puts(out, f); break;
     case 'W':

@@ -1,11 +1,13 @@
 /* From a program's steps to a target's code: bodies are rendered, kernels with equal text stand
  * once, texts become translation units, and the system's compiler makes the blob. */
+#include "compiler/equal.h"
 #include "compiler/render.h"
 
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/map.h"
+#include "compiler/equal.h"
 #include "compiler/gemm_internal.h"
 #include "compiler/render_internal.h"
 #include "runtime/kernel_abi.h"
@@ -45,6 +47,7 @@ cv_status cv_render_step(const cv_target *target, cv_graph *body, const char *na
   *out_rendered = (cv_rendered){0};
   cv_status status = cv_pattern_of(body, &pattern);
   if (status != CV_OK) return status;
+  cv_equal_apply(body);
   cv_emit_init(&emit, target, body, name, arena, code);
   status = templates[pattern](&emit, out_rendered);
   if (status == CV_OK) status = cv_graph_status(body);

@@ -348,16 +348,13 @@ static void print_channel_lanes(const conv *c) {
   cv_emit_close(emit);
 }
 
-/* Pixel lanes: where each pixel of the panel reads x; runs of pixels that lie side by side there.
+/* Pixel lanes: where the pixels of the panel read x; runs of pixels that lie a stride apart there.
  */
-static bool side_by_side(const conv *c) { return c->strides[c->spatial - 1] == 1; }
-
 static void print_runs(const conv *c) {
   cv_emit *emit = c->emit;
   const char *index[CV_MAX_RANK];
-  bool runs = side_by_side(c);
-  cv_emit_line(emit, "int64_t %s[%d];", runs ? "run_at" : "pixel_at", c->gemm.columns);
-  if (runs) cv_emit_line(emit, "int run_first[%d], runs = 0;", c->gemm.columns + 1);
+  cv_emit_line(emit, "int64_t run_at[%d];", c->gemm.columns);
+  cv_emit_line(emit, "int run_first[%d], runs = 0;", c->gemm.columns + 1);
   cv_emit_open(emit, "for (int j = 0; j < width; j++)");
   cv_emit_line(emit, "int64_t rest = first + j;");
   for (int i = c->spatial - 1; i >= 0; i--) {
@@ -367,33 +364,33 @@ static void print_runs(const conv *c) {
     if (i) cv_emit_line(emit, "rest /= %s;", text_of(c, c->out[i]));
   }
   cv_emit_line(emit, "const int64_t at = %s;", plane_offset(c, index, c->strides));
-  if (runs) {
-    cv_emit_line(emit, "if (runs && at == run_at[runs - 1] + j - run_first[runs - 1]) continue;");
-    cv_emit_line(emit, "run_at[runs] = at;");
-    cv_emit_line(emit, "run_first[runs++] = j;");
-  } else {
-    cv_emit_line(emit, "pixel_at[j] = at;");
-  }
+  cv_emit_line(emit,
+               "if (runs && at == run_at[runs - 1] + (j - run_first[runs - 1]) * %lld) continue;",
+               (long long)c->strides[c->spatial - 1]);
+  cv_emit_line(emit, "run_at[runs] = at;");
+  cv_emit_line(emit, "run_first[runs++] = j;");
   cv_emit_close(emit);
-  if (runs) cv_emit_line(emit, "run_first[runs] = width;");
+  cv_emit_line(emit, "run_first[runs] = width;");
 }
 
 static void print_copy_runs(const conv *c) {
   cv_emit *emit = c->emit;
   const char *d = cv_dtype_name(c->gemm.acc);
   int n = c->gemm.lanes;
+  int64_t stride = c->strides[c->spatial - 1];
+  const char *part = cv_emit_format(emit, "length - j < %d ? length - j : %d", n, n);
   cv_emit_open(emit, "for (int run = 0; run < runs; run++)");
   cv_emit_line(emit, "const int length = run_first[run + 1] - run_first[run];");
   cv_emit_line(emit, "const %s *x = row + run_at[run];", c->gemm.element);
   cv_emit_open(emit, "for (int j = 0; j < length; j += %d)", n);
-  if (c->x.copied)
-    cv_emit_line(emit, "*(%sx%d_u *)(to + run_first[run] + j) = *(const %sx%d_u *)(x + j);", d, n,
-                 d, n);
+  cv_emit_line(emit, "%sx%d_u *block = (%sx%d_u *)(to + run_first[run] + j);", d, n, d, n);
+  if (stride != 1)
+    cv_emit_line(emit, "*block = cv_stride_%sx%d(x + j * %lld, %lld, %s);", d, n, (long long)stride,
+                 (long long)stride, part);
+  else if (c->x.copied)
+    cv_emit_line(emit, "*block = *(const %sx%d_u *)(x + j);", d, n);
   else
-    cv_emit_line(emit,
-                 "*(%sx%d_u *)(to + run_first[run] + j) = cv_load_%sx%d(x + j, length - j < %d ? "
-                 "length - j : %d);",
-                 d, n, d, n, n, n);
+    cv_emit_line(emit, "*block = cv_load_%sx%d(x + j, %s);", d, n, part);
   cv_emit_close(emit);
   cv_emit_close(emit);
 }
@@ -414,10 +411,7 @@ static void print_fill(const conv *c) {
   cv_emit_line(emit, "const %s *row = from + rest * plane + %s;", c->gemm.element,
                plane_offset(c, index, c->dilations));
   cv_emit_line(emit, "%s *to = right + q * %d;", c->gemm.element, c->gemm.columns);
-  if (side_by_side(c))
-    print_copy_runs(c);
-  else
-    cv_emit_line(emit, "for (int j = 0; j < width; j++) to[j] = row[pixel_at[j]];");
+  print_copy_runs(c);
   cv_emit_close(emit);
 }
 

@@ -131,8 +131,8 @@ static void print_vector(const window *w) {
   if (stride == 1) {
     cv_emit_line(emit, "const %sx%d x = cv_load_%sx%d(at, count);", d, n, d, n);
   } else {
-    cv_emit_line(emit, "%sx%d x = {0};", d, n);
-    cv_emit_line(emit, "for (int l = 0; l < count; l++) x[l] = at[l * %lld];", (long long)stride);
+    cv_emit_line(emit, "const %sx%d x = cv_stride_%sx%d(at, %lld, count);", d, n, d, n,
+                 (long long)stride);
   }
   if (w->conv && cv_dtype_kind(w->acc) == 'f')
     cv_emit_line(emit, "%s = cv_fma_%sx%d(x, cv_splat_%sx%d(*weight++), %s);", sum, d, n, d, n,

@@ -113,6 +113,21 @@ static bool start_inputs(cv_proof *proof) {
   return true;
 }
 
+/* What a node assumes of the number of items holds for that number alone. */
+static bool check_equalities(cv_proof *proof) {
+  cv_graph *graph = proof->graph;
+  for (size_t i = 0; i < graph->equalities.len; i++) {
+    const cv_equality *equality = &graph->equalities.data[i];
+    if (!cv_proof_uses(proof, equality->a) && !cv_proof_uses(proof, equality->b)) continue;
+    proof->why = cv_arena_format(&graph->arena,
+                                 "not separable: node '%s' needs two dims equal that are so for "
+                                 "some sizes of the batch alone",
+                                 equality->source);
+    return false;
+  }
+  return true;
+}
+
 /* Outputs must be made of whole items, one after the other. */
 static bool finish_outputs(cv_proof *proof, cv_separability *verdict) {
   cv_graph *graph = proof->graph;
@@ -169,8 +184,8 @@ void cv_prove_separable(cv_graph *graph, cv_separability *out_verdict) {
   for (cv_sym s = 0; s < cv_exprs_symbols(graph->exprs); s++) proof.known[s] = CV_EXPR_NONE;
   find_known(&proof, graph->body);
   start_constants(&proof);
-  v->separable =
-      start_inputs(&proof) && cv_proof_block(&proof, graph->body) && finish_outputs(&proof, v);
+  v->separable = check_equalities(&proof) && start_inputs(&proof) &&
+                 cv_proof_block(&proof, graph->body) && finish_outputs(&proof, v);
   for (size_t i = 0; i < n_ins && v->separable; i++) {
     const cv_batched *state = &proof.value[graph->body->params.data[i]];
     v->input_axis[i] = state->axis;

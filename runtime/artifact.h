@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "runtime/program.h"
 
-enum { CV_ARTIFACT_VERSION = 1 };
+enum { CV_ARTIFACT_VERSION = 2 };
 
 typedef struct cv_artifact cv_artifact;
 

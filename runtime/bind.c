@@ -86,16 +86,18 @@ static cv_status solve(const cv_program *program, const cv_value *value, int d, 
     *out_solved = true;
     return cpu_bind(program, sym, given, value->name, symbols);
   }
-  int64_t rest, one, factor, left;
-  if (cv_expr_is_const(pool, value->dims[d], &rest)) return CV_OK;
+  int64_t at[3], factor, left; /* the dim where the symbol is 0, 1, 2 */
+  if (cv_expr_is_const(pool, value->dims[d], &left)) return CV_OK;
   if (!only_unbound(program, value->dims[d], symbols, &sym)) return CV_OK;
-  symbols[sym] = 0;
-  cv_status status = cv_expr_eval(pool, value->dims[d], symbols, &rest);
-  symbols[sym] = 1;
-  if (status == CV_OK) status = cv_expr_eval(pool, value->dims[d], symbols, &one);
+  cv_status status = CV_OK;
+  for (int i = 0; i < 3 && status == CV_OK; i++) {
+    symbols[sym] = i;
+    status = cv_expr_eval(pool, value->dims[d], symbols, &at[i]);
+  }
   symbols[sym] = CV_UNBOUND;
-  if (status != CV_OK || __builtin_sub_overflow(one, rest, &factor) || factor == 0 ||
-      __builtin_sub_overflow(given, rest, &left) || left == INT64_MIN || left % factor != 0)
+  if (status != CV_OK || __builtin_sub_overflow(at[1], at[0], &factor) || factor == 0 ||
+      __builtin_sub_overflow(at[2], at[1], &left) || left != factor ||
+      __builtin_sub_overflow(given, at[0], &left) || left == INT64_MIN || left % factor != 0)
     return CV_OK; /* not of that form: whoever checks the dim says so */
   *out_solved = true;
   return cpu_bind(program, sym, left / factor, value->name, symbols);
@@ -149,6 +151,45 @@ static cv_status check_types(const cv_program *program, const cv_tensor *inputs)
   return CV_OK;
 }
 
+static bool all_bound(const cv_program *program, cv_expr e, const int64_t *symbols) {
+  for (cv_sym sym = 0; sym < cv_exprs_symbols(program->exprs); sym++)
+    if (symbols[sym] == CV_UNBOUND && cv_expr_uses(program->exprs, e, sym)) return false;
+  return true;
+}
+
+static cv_status check_failed(const cv_program *program, const cv_check *check, int64_t a,
+                              int64_t b) {
+  cv_str text = {0};
+  cv_expr_print(program->exprs, check->a, &text);
+  cv_str_puts(&text, " = ");
+  cv_expr_print(program->exprs, check->b, &text);
+  cv_status status = cv_error(CV_INVALID,
+                              "the model%s%s%s needs %s of its inputs' dims, and these inputs make "
+                              "it %" PRId64 " and %" PRId64 ": give inputs of other dims",
+                              *check->source ? "'s node '" : "", check->source,
+                              *check->source ? "'" : "", cv_str_text(&text), a, b);
+  cv_str_deinit(&text);
+  return status;
+}
+
+/* A check whose symbols are not all bound is of an input that is absent. */
+static cv_status check_equal(const cv_program *program, const int64_t *symbols) {
+  for (uint32_t i = 0; i < program->n_checks; i++) {
+    const cv_check *check = &program->checks[i];
+    int64_t a, b, holds;
+    if (!all_bound(program, check->guard, symbols) || !all_bound(program, check->a, symbols) ||
+        !all_bound(program, check->b, symbols))
+      continue;
+    cv_status status = cv_expr_eval(program->exprs, check->guard, symbols, &holds);
+    if (status == CV_OK && holds == 0) continue;
+    if (status == CV_OK) status = cv_expr_eval(program->exprs, check->a, symbols, &a);
+    if (status == CV_OK) status = cv_expr_eval(program->exprs, check->b, symbols, &b);
+    if (status == CV_OK && a != b) status = check_failed(program, check, a, b);
+    if (status != CV_OK) return status;
+  }
+  return CV_OK;
+}
+
 cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs, int64_t *symbols) {
   cv_status status = check_types(program, inputs);
   if (status == CV_OK) status = solve_all(program, inputs, symbols);
@@ -163,7 +204,8 @@ cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs, in
                       value->name, symbols);
   }
   if (status == CV_OK && program->n_binds) status = solve_all(program, inputs, symbols);
-  return status == CV_OK ? check_dims(program, inputs, symbols) : status;
+  if (status == CV_OK) status = check_dims(program, inputs, symbols);
+  return status == CV_OK ? check_equal(program, symbols) : status;
 }
 
 cv_status cv_program_bind_inputs(const cv_program *program, const cv_tensor *inputs,

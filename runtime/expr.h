@@ -70,6 +70,10 @@ bool cv_expr_linear(cv_exprs *pool, cv_expr e, cv_sym sym, cv_expr *out_factor, 
 /* e with each symbol s for which map[s] != CV_EXPR_NONE replaced by map[s] (an expression of the
  * same pool). */
 cv_expr cv_expr_substitute(cv_exprs *pool, cv_expr e, const cv_expr *map);
+/* True if e is one function of others (a division, a maximum, ...), not a symbol or a sum. */
+bool cv_expr_is_function(const cv_exprs *pool, cv_expr e);
+/* e with each occurrence of the function `from` replaced by `to`. */
+cv_expr cv_expr_replace(cv_exprs *pool, cv_expr e, cv_expr from, cv_expr to);
 /* e of pool `from` rebuilt in pool `to`; symbols are matched (or added, with their bounds) by name.
  */
 cv_expr cv_expr_import(cv_exprs *to, const cv_exprs *from, cv_expr e);

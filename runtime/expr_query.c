@@ -165,13 +165,21 @@ bool cv_expr_linear(cv_exprs *pool, cv_expr e, cv_sym sym, cv_expr *out_factor, 
 
 /* ---- rebuilding ---- */
 
-/* Rebuilds an expression of `from` in `to`: symbols through `map` (CV_EXPR_NONE: the same name). */
-static cv_expr rebuild(cv_exprs *to, const cv_exprs *from, cv_expr e, const cv_expr *map) {
+/* What is put for what: each symbol s by map[s] (CV_EXPR_NONE: itself; no map: the symbol of the
+ * same name), the function `atom` by `value`. */
+typedef struct {
+  const cv_expr *map;
+  cv_expr atom, value;
+} replacing;
+
+static cv_expr rebuild(cv_exprs *to, const cv_exprs *from, cv_expr e, const replacing *how) {
   if (e == CV_EXPR_NONE) return CV_EXPR_NONE;
+  if (e == how->atom) return how->value;
   const expr_node *node = expr_at(from, e);
   if (node->kind == KIND_CONST) return cv_expr_const(to, node->value);
   if (node->kind == KIND_SYMBOL) {
-    if (map != NULL) return map[node->sym] == CV_EXPR_NONE ? e : map[node->sym];
+    if (how->map != NULL) return how->map[node->sym] == CV_EXPR_NONE ? e : how->map[node->sym];
+    if (to == from) return e;
     const expr_symbol *symbol = &from->symbols.data[node->sym];
     cv_sym sym = cv_exprs_symbol(to, symbol->name, symbol->lo, symbol->hi);
     return sym == CV_EXPR_NONE ? CV_EXPR_NONE : cv_expr_symbol(to, sym);
@@ -181,7 +189,7 @@ static cv_expr rebuild(cv_exprs *to, const cv_exprs *from, cv_expr e, const cv_e
     for (uint32_t i = 0; i < node->n_terms; i++) {
       cv_expr product = cv_expr_const(to, node->terms[i].coef);
       for (uint32_t k = 0; k < node->terms[i].n; k++) {
-        product = cv_expr_mul(to, product, rebuild(to, from, node->terms[i].factors[k], map));
+        product = cv_expr_mul(to, product, rebuild(to, from, node->terms[i].factors[k], how));
       }
       sum = cv_expr_add(to, sum, product);
     }
@@ -189,17 +197,27 @@ static cv_expr rebuild(cv_exprs *to, const cv_exprs *from, cv_expr e, const cv_e
   }
   cv_expr args[3] = {0};
   for (int i = 0; i < expr_kind_arity(node->kind); i++) {
-    args[i] = rebuild(to, from, node->args[i], map);
+    args[i] = rebuild(to, from, node->args[i], how);
   }
   return expr_apply(to, node->kind, args[0], args[1], args[2]);
 }
 
 cv_expr cv_expr_substitute(cv_exprs *pool, cv_expr e, const cv_expr *map) {
-  return rebuild(pool, pool, e, map);
+  return rebuild(pool, pool, e, &(replacing){.map = map, .atom = CV_EXPR_NONE});
+}
+
+bool cv_expr_is_function(const cv_exprs *pool, cv_expr e) {
+  if (e == CV_EXPR_NONE) return false;
+  expr_kind kind = expr_at(pool, e)->kind;
+  return kind != KIND_CONST && kind != KIND_SYMBOL && kind != KIND_POLY;
+}
+
+cv_expr cv_expr_replace(cv_exprs *pool, cv_expr e, cv_expr from, cv_expr to) {
+  return rebuild(pool, pool, e, &(replacing){.atom = from, .value = to});
 }
 
 cv_expr cv_expr_import(cv_exprs *to, const cv_exprs *from, cv_expr e) {
-  return to == from ? e : rebuild(to, from, e, NULL);
+  return to == from ? e : rebuild(to, from, e, &(replacing){.atom = CV_EXPR_NONE});
 }
 
 /* ---- evaluation ---- */

@@ -161,6 +161,20 @@ static void read_step(source *s, cv_arena *arena, cv_step *step, int depth) {
   if ((step->loop != NULL) != (step->kind == CV_STEP_LOOP)) cv_mp_fail(&s->in, "a loop's body");
 }
 
+static void read_checks(source *s, cv_program *program) {
+  uint32_t count = cv_mp_array(&s->in);
+  program->checks = array_of(s, &program->arena, count, sizeof *program->checks);
+  if (!program->checks) return;
+  program->n_checks = count;
+  for (uint32_t i = 0; i < count; i++) {
+    cv_mp_expect_array(&s->in, 4);
+    program->checks[i].a = read_expr(s);
+    program->checks[i].b = read_expr(s);
+    program->checks[i].guard = read_expr(s);
+    program->checks[i].source = read_text(s, &program->arena);
+  }
+}
+
 static void read_states(source *s, cv_program *program) {
   uint32_t count = cv_mp_array(&s->in);
   program->states = array_of(s, &program->arena, count, sizeof *program->states);
@@ -175,7 +189,7 @@ static void read_states(source *s, cv_program *program) {
 
 static void read_block(source *s, cv_program *program, int depth) {
   cv_arena *arena = &program->arena;
-  cv_mp_expect_array(&s->in, 9);
+  cv_mp_expect_array(&s->in, 10);
   uint32_t count = cv_mp_array(&s->in);
   program->values = array_of(s, arena, count, sizeof *program->values);
   if (!program->values) return;
@@ -190,6 +204,7 @@ static void read_block(source *s, cv_program *program, int depth) {
   program->inputs = read_ports(s, arena, &program->n_inputs);
   program->outputs = read_ports(s, arena, &program->n_outputs);
   program->binds = read_binds(s, arena, &program->n_binds);
+  read_checks(s, program);
   read_states(s, program);
   program->separable = cv_mp_bool(&s->in);
   program->batch = read_id(s);

@@ -123,8 +123,19 @@ static void put_step(section *s, const cv_step *step) {
     cv_mp_put_nil(&s->out);
 }
 
+static void put_checks(section *s, const cv_program *program) {
+  cv_mp_put_array(&s->out, program->n_checks);
+  for (uint32_t i = 0; i < program->n_checks; i++) {
+    cv_mp_put_array(&s->out, 4);
+    put_expr(s, program->checks[i].a);
+    put_expr(s, program->checks[i].b);
+    put_expr(s, program->checks[i].guard);
+    put_text(&s->out, program->checks[i].source);
+  }
+}
+
 static void put_block(section *s, const cv_program *program) {
-  cv_mp_put_array(&s->out, 9);
+  cv_mp_put_array(&s->out, 10);
   cv_mp_put_array(&s->out, program->n_values);
   for (uint32_t i = 0; i < program->n_values; i++) put_value(s, &program->values[i]);
   cv_mp_put_array(&s->out, program->n_steps);
@@ -132,6 +143,7 @@ static void put_block(section *s, const cv_program *program) {
   put_ports(&s->out, program->inputs, program->n_inputs);
   put_ports(&s->out, program->outputs, program->n_outputs);
   put_binds(&s->out, program->binds, program->n_binds);
+  put_checks(s, program);
   cv_mp_put_array(&s->out, program->n_states);
   for (uint32_t i = 0; i < program->n_states; i++) {
     cv_mp_put_array(&s->out, 2);

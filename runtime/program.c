@@ -312,6 +312,12 @@ static cv_status check_ports(const cv_program *p) {
       return BAD("the program binds from '%s', which is no input",
                  p->values[p->binds[i].value].name);
   }
+  for (uint32_t i = 0; i < p->n_checks; i++) {
+    const cv_check *check = &p->checks[i];
+    if (check->a == CV_EXPR_NONE || check->b == CV_EXPR_NONE || check->guard == CV_EXPR_NONE ||
+        !check->source)
+      return BAD("check %" PRIu32 " lacks a part", i);
+  }
   for (uint32_t i = 0; i < p->n_states; i++) {
     const cv_state_pair *pair = &p->states[i];
     if (pair->input >= p->n_inputs || pair->output >= p->n_outputs ||

@@ -43,6 +43,13 @@ typedef struct {
   uint32_t value, element;
 } cv_bind;
 
+/* What the model's nodes need of the inputs' dims and no single input says: a = b where guard is
+ * non-zero. Checked when a request comes. */
+typedef struct {
+  cv_expr a, b, guard;
+  const char *source; /* the node's name, or "" */
+} cv_check;
+
 typedef enum {
   CV_STEP_KERNEL, /* a fused kernel: the body is core ops */
   CV_STEP_ALIAS,  /* out 0 is the first present input, under the dims of out 0 (reshape, join of
@@ -129,12 +136,13 @@ struct cv_program {
   cv_arena arena;
   cv_exprs *exprs; /* of the outermost program: a loop's body borrows it */
   bool owns_exprs;
-  uint32_t n_values, n_consts, n_steps, n_inputs, n_outputs, n_binds, n_targets, n_states;
+  uint32_t n_values, n_consts, n_steps, n_inputs, n_outputs, n_binds, n_checks, n_targets, n_states;
   cv_value *values;
   cv_const *consts;
   cv_step *steps;
   cv_port *inputs, *outputs;
-  cv_bind *binds; /* symbols read from the values of inputs, before the first step */
+  cv_bind *binds;   /* symbols read from the values of inputs, before the first step */
+  cv_check *checks; /* of the outermost program */
   cv_target_code *targets;
   cv_state_pair *states;
   bool separable;                    /* requests may be split and merged along the batch: proved */

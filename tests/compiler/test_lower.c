@@ -328,6 +328,39 @@ static void test_dump_name(void **state) {
 }
 
 /* Equal weights are one constant, whoever reads them; names are unique. */
+/* What the graph assumes of its dims is in the program, in the bodies it matters to, and refuses
+ * inputs for which it is not so. */
+static void test_checks(void **state) {
+  (void)state;
+  cv_graph *graph = parse(
+      "graph \"t\" (%a: f32[floordiv(h + 7, 8)], %b: f32[floordiv(h + 15, 16)], %x: f32[h]) {\n"
+      "%c: f32[2*floordiv(h + 15, 16)] = concat(%b, %b) {axis=0}\n"
+      "%r: f32[floordiv(h + 7, 8)] = reshape(%c) {dims=[floordiv(h + 7, 8)]}\n"
+      "%y: f32[floordiv(h + 7, 8)] = add(%a, %r)\n"
+      "%z: f32[h] = neg(%x) } -> (%y, %z)\n"
+      "equal floordiv(h + 7, 8), 2*floordiv(h + 15, 16) @\"plus\"\n");
+  cv_program *p = compile(graph);
+  assert_int_equal(p->n_checks, 1);
+  uint32_t told = 0;
+  for (uint32_t s = 0; s < p->n_steps; s++)
+    if (p->steps[s].body) told += strstr(p->steps[s].body, "equal floordiv(h + 7, 8)") != NULL;
+  assert_int_equal(told, 1);
+  cv_tensor ins[3];
+  int64_t symbols[8];
+  assert_true(cv_exprs_symbols(p->exprs) <= 8);
+  for (int64_t h = 24; h <= 32; h += 8) {
+    make_inputs(p, h, 1, ins);
+    assert_int_equal(cv_program_bind_inputs(p, ins, symbols), h == 32 ? CV_OK : CV_INVALID);
+    if (h != 32) {
+      assert_non_null(strstr(cv_error_text(), "node 'plus' needs floordiv(h + 7, 8) = "));
+      assert_non_null(strstr(cv_error_text(), "3 and 4"));
+    }
+    for (int i = 0; i < 3; i++) cv_tensor_deinit(&ins[i]);
+  }
+  cv_program_destroy(p);
+  cv_graph_destroy(graph);
+}
+
 static void test_shared_weight(void **state) {
   (void)state;
   cv_graph *graph = parse(
@@ -352,7 +385,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cases),         cmocka_unit_test(test_random),
       cmocka_unit_test(test_max_fusion),    cmocka_unit_test(test_dump_name),
-      cmocka_unit_test(test_shared_weight),
+      cmocka_unit_test(test_shared_weight), cmocka_unit_test(test_checks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
