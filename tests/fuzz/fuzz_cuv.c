@@ -50,6 +50,10 @@ static void walk(const cv_artifact *artifact) {
   for (uint32_t v = 0; v < program->n_values; v++)
     for (int d = 0; d < program->values[v].rank; d++)
       (void)!cv_expr_eval(program->exprs, program->values[v].dims[d], symbols, &value);
+  for (uint32_t i = 0; i < program->n_checks; i++) {
+    (void)!cv_expr_eval(program->exprs, program->checks[i].a, symbols, &value);
+    (void)!cv_expr_eval(program->exprs, program->checks[i].b, symbols, &value);
+  }
   for (uint32_t i = 0; i < program->n_consts; i++) (void)!cv_artifact_check_const(artifact, i);
   for (uint32_t t = 0; t < program->n_targets; t++) (void)!cv_artifact_check_code(artifact, t);
   uint32_t target;
