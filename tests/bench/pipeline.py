@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Efficiency of a 2-stage pipeline, one core a stage, beside the same of onnxruntime in two processes, in one run.
+
+usage: pipeline.py [--rounds R] [--items N] [--only NAME,...] [--out FILE.json]
+Per model (resnet50, bert-base; batch 1, every symbolic dim 1 as pipe_ort.py has it): `cuvil profile` on both cores at once, the plan made of
+it and of how fast the cores are beside each other (as `speed` of the devices), then rounds of one core (a worker alone, N requests, core 0 and 1 in turn) and the pipeline (mpirun, a rank a core, N requests).
+  efficiency = rate of 2 stages / (2 x rate of one core)       wall: N / the longest compute lane; CPU: N / the most CPU time of a rank
+A rank's CPU time is that of all its processes (rank 0: gateway and coordinator too); the time to start is taken off by a run of
+one request. Then ../shared/bench/pipe_ort.py measures onnxruntime with as many items and rounds.
+Prints a table, never a verdict. CUVIL_BIN names the folder of cuvil, CUVIL_PYTHON a Python with onnx, numpy and onnxruntime.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden"))
+import cases  # noqa: E402
+from cases import np  # noqa: E402
+
+
+def cpu_seconds(path):
+    """Of `times` of a shell: the second line is what its children took."""
+    def seconds(text):
+        minutes, rest = text.rstrip("s").split("m")
+        return 60 * float(minutes) + float(rest)
+    return sum(seconds(t) for t in open(path).read().split("\n")[1].split())
+
+
+def worker(work, cores, n, plan, artifact, inputs):
+    """(longest compute lane in s, busiest rank's CPU in s, [computing of each stage in s]) of n requests."""
+    report = os.path.join(work, "report.json")
+    command = [cases.MPIRUN]
+    for rank, core in enumerate(cores):
+        command += [":"] * (rank > 0) + ["-n", "1", "bash", "-c", '"$@" && times >%s/times%d' % (work, rank), "_", "taskset", "-c",
+                                         str(core), cases.WORKER, artifact, "--repeat", str(n), "--output-dir",
+                                         os.path.join(work, "out"), "--plan", plan, "--report", report, "--input"] + inputs
+    cases.run(command, timeout=600)
+    lanes = [s["compute_lane"] for s in json.load(open(report))["stages"]]
+    return (max(lane["wall"] for lane in lanes) / 1e6, max(cpu_seconds("%s/times%d" % (work, r)) for r in range(len(cores))),
+            [lane["compute"] / 1e6 for lane in lanes])
+
+
+def make_model(name, work):
+    """-> (artifact, inputs): as pipe_ort.py feeds it."""
+    sys.path.insert(0, cases.shared("models"))
+    import make_models
+    import onnx
+    model, _ = make_models.build(name)
+    path, dims, inputs = os.path.join(work, name + ".onnx"), {}, []
+    onnx.save(model, path)
+    fed = {i.name for i in model.graph.initializer}
+    random = np.random.default_rng(7)
+    for i in model.graph.input:
+        if i.name in fed:
+            continue
+        of = i.type.tensor_type
+        shape = [d.dim_value or 1 for d in of.shape.dim]
+        dims.update({d.dim_param: 1 for d in of.shape.dim if d.dim_param})
+        if of.elem_type == onnx.TensorProto.FLOAT:
+            value = random.standard_normal(shape).astype(np.float32)
+        elif "mask" in i.name or i.name == "token_type_ids":
+            value = np.full(shape, "mask" in i.name, np.int64)
+        else:
+            value = random.integers(0, 1000, shape)
+        inputs.append(os.path.join(work, i.name + ".npy"))
+        np.save(inputs[-1], value)
+    artifact = os.path.join(work, name + ".cuv")
+    fixed = [word for dim in dims for word in ("--dim", "%s=1" % dim)]
+    cases.run([cases.CUVIL, "build", path, "-o", artifact] + fixed, timeout=600)
+    return path, artifact, inputs
+
+
+def profile_cores(work, artifact):
+    """Profiles both cores at a time, as the pipeline uses them. -> (profile, devices): the profile of core 1, and core 0 by its speed."""
+    files = [os.path.join(work, "profile%d.json" % core) for core in (0, 1)]
+    running = [subprocess.Popen(["taskset", "-c", str(core), cases.CUVIL, "profile", artifact, "-o", files[core], "--repeat", "40"],
+                                stdout=subprocess.DEVNULL) for core in (0, 1)]
+    if any(p.wait(timeout=600) for p in running):
+        raise RuntimeError("cuvil profile failed")
+    total = [sum(json.load(open(f))["step_us"][0]) for f in files]
+    devices = os.path.join(work, "devices.yaml")
+    with open(devices, "w") as f:
+        f.write("devices:\n  - {name: w0, kind: cpu, cores: 1, speed: %.4f}\n  - {name: w1, kind: cpu, cores: 1}\n" % (total[1] / total[0]))
+    return files[1], devices
+
+
+def make_plan(work, artifact, stages, profile, devices):
+    plan = os.path.join(work, "plan%d.json" % stages)
+    cases.run([cases.CUVIL, "plan", artifact, "--stages", str(stages), "--profile", profile, "--devices", devices, "-o", plan])
+    return plan
+
+
+def measure(name, args):
+    work = cases.work_dir("pipeline/" + name)
+    path, artifact, inputs = make_model(name, work)
+    profile, devices = profile_cores(work, artifact)
+    one, two = (make_plan(work, artifact, n, profile, devices) for n in (1, 2))
+    rounds = []
+    for r in range(args.rounds):
+        alone = worker(work, [r % 2], args.items, one, artifact, inputs)
+        start_alone = worker(work, [r % 2], 1, one, artifact, inputs)
+        pipe = worker(work, [0, 1], args.items, two, artifact, inputs)
+        start_pipe = worker(work, [0, 1], 1, two, artifact, inputs)
+        cpu = [max(1e-9, a[1] - b[1]) / (args.items - 1) for a, b in ((alone, start_alone), (pipe, start_pipe))]
+        rounds.append({"wall": alone[0] / (2 * pipe[0]), "cpu": cpu[0] / (2 * cpu[1]), "alone_ms": 1e3 * alone[0] / args.items,
+                       "pipe_ms": 1e3 * pipe[0] / args.items, "balance": statistics.mean(pipe[2]) / max(pipe[2]),
+                       "computing": max(pipe[2]) / pipe[0]})
+    theirs = subprocess.run([sys.executable, cases.shared("bench/pipe_ort.py"), "--rounds", str(args.rounds), "--items", str(args.items),
+                             "--tmp", work, path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {"rounds": rounds, "median": {k: statistics.median(r[k] for r in rounds) for k in rounds[0]},
+            "best": {k: max(r[k] for r in rounds) for k in ("wall", "cpu", "balance")}, "pipe_ort": theirs}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--items", type=int, default=40)
+    parser.add_argument("--only", default="resnet50,bert-base")
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    results = {}
+    for name in args.only.split(","):
+        results[name] = measure(name, args)
+        m, b = results[name]["median"], results[name]["best"]
+        print("%s: one core %.2f ms, pipeline %.2f ms an item; efficiency wall %.3f (best %.3f), CPU %.3f (best %.3f); balance %.3f; "
+              "slowest stage computes %.3f of the time" % (name, m["alone_ms"], m["pipe_ms"], m["wall"], b["wall"], m["cpu"], b["cpu"],
+                                                          m["balance"], m["computing"]), flush=True)
+        print(results[name]["pipe_ort"].rstrip(), flush=True)
+    if args.out:
+        with open(args.out, "w") as f:
+            json.dump(results, f, indent=1)
+
+
+main()
