@@ -27,16 +27,27 @@ static void fix(input_reader *r, const char *name, int64_t value) {
   }
 }
 
-/* The dim_param at axis 0 of the first input, or one that is named as batches are. */
+static const char *symbol_name(cv_graph *g, const char *input, size_t axis,
+                               const Onnx__Dimension *dim) {
+  if (dim->dim_param && dim->dim_param[0]) return dim->dim_param;
+  return cv_arena_format(&g->arena, "%s.%zu", input, axis);
+}
+
+/* Whether the model says how large the dim is. */
+static bool is_fixed(const Onnx__Dimension *dim) {
+  return dim->has_dim_value && !(dim->dim_param && dim->dim_param[0]);
+}
+
+/* The symbol at axis 0 of the first input, or one that is named as batches are. */
 static const char *find_batch(const cv_importer *im) {
   static const char *const names[] = {"batch", "N", "batch_size", "n"};
   const Onnx__GraphProto *graph = im->file->model->graph;
   for (size_t i = 0; i < graph->n_input; i++) {
     const Onnx__TensorShapeProto *shape = shape_of(graph->input[i]);
-    if (is_initializer(im, graph->input[i]->name ? graph->input[i]->name : "")) continue;
-    if (shape && shape->n_dim && shape->dim[0]->dim_param && shape->dim[0]->dim_param[0]) {
-      return shape->dim[0]->dim_param;
-    }
+    const char *input = graph->input[i]->name ? graph->input[i]->name : "";
+    if (is_initializer(im, input)) continue;
+    if (shape && shape->n_dim && !is_fixed(shape->dim[0]))
+      return symbol_name(im->graph, input, 0, shape->dim[0]);
     break;
   }
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -55,15 +66,14 @@ static const char *find_batch(const cv_importer *im) {
 static cv_expr dim_of(input_reader *r, const char *input, size_t axis, const Onnx__Dimension *dim) {
   cv_graph *g = r->im->graph;
   uint64_t value;
-  const char *name = dim->dim_param;
-  if (dim->has_dim_value && (!name || !name[0])) {
+  if (is_fixed(dim)) {
     if (dim->dim_value < 0) {
       cv_graph_fail(g, CV_INVALID, "input \"%s\" has the dim %lld", input,
                     (long long)dim->dim_value);
     }
     return e_const(g, dim->dim_value);
   }
-  if (!name || !name[0]) name = cv_arena_format(&g->arena, "%s.%zu", input, axis);
+  const char *name = symbol_name(g, input, axis, dim);
   const cv_import_options *options = r->im->options;
   for (uint32_t i = 0; i < options->n_dims; i++) {
     if (strcmp(options->dims[i].name, name) == 0) r->used[i] = true;
@@ -162,9 +172,11 @@ static void fix_dims(input_reader *r) {
   if (batch) {
     fix(r, batch, options->batch);
   } else {
-    cv_graph_fail(r->im->graph, CV_INVALID,
-                  "--batch %lld: no input has a named first dim; use --dim NAME=N",
-                  (long long)options->batch);
+    cv_graph_fail(
+        r->im->graph, CV_INVALID,
+        "--batch %lld: the model fixes the first dim of its first input, and no other dim is "
+        "named batch or N; export it with a symbolic batch, or name a dim by --dim NAME=N",
+        (long long)options->batch);
   }
 }
 

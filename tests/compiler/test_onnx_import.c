@@ -127,6 +127,22 @@ static void dim_params_are_symbols_and_can_be_fixed(void **state) {
   refused(&b, 17, &(cv_import_options){.dims = &wrong, .n_dims = 1}, "--dim seq");
 }
 
+static void a_batch_without_a_name_can_be_fixed(void **state) {
+  (void)state;
+  static builder b;
+  add_input(&b, "x", F, "?,3");
+  add_op(&b, "Relu", "x", "y");
+  add_output(&b, "y");
+  cv_graph *g = imported(&b, 17, &(cv_import_options){.batch = 4});
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[4,3]");
+  cv_graph_destroy(g);
+  static builder fixed;
+  add_input(&fixed, "x", F, "1,3");
+  add_op(&fixed, "Relu", "x", "y");
+  add_output(&fixed, "y");
+  refused(&fixed, 17, &(cv_import_options){.batch = 4}, "--batch 4: the model fixes");
+}
+
 static void a_bound_input_becomes_a_constant(void **state) {
   (void)state;
   static builder b;
@@ -434,6 +450,7 @@ static void the_documented_list_is_the_table(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dim_params_are_symbols_and_can_be_fixed),
+      cmocka_unit_test(a_batch_without_a_name_can_be_fixed),
       cmocka_unit_test(a_bound_input_becomes_a_constant),
       cmocka_unit_test(states_pair_inputs_and_outputs),
       cmocka_unit_test(unknown_ops_are_listed_together),
