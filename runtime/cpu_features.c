@@ -92,8 +92,7 @@ cv_status cv_cpu_check(const char *what, const char *arch, const char *features)
   cv_str missing = {0};
   cv_status status = CV_OK;
   if (strcmp(arch, cv_cpu_arch()) != 0) {
-    return cv_error(CV_CPU, "%s needs a CPU of kind %s; this one is %s: build for this CPU too",
-                    what, arch, cv_cpu_arch());
+    return cv_error(CV_CPU, "%s needs a CPU of kind %s; this one is %s", what, arch, cv_cpu_arch());
   }
   for (const char *at = features; *at != '\0';) {
     char name[32];
