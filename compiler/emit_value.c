@@ -65,10 +65,13 @@ void emit_use(cv_emit *emit, cv_expr e) {
 static const char *constant_value(cv_emit *emit, cv_val value, const cv_index *at) {
   const cv_value_info *info = cv_value_of(emit->body, value);
   cv_dtype dtype = info->type.dtype;
-  if (info->data.splat || info->data.bytes == cv_dtype_size(dtype)) {
-    return emit_var(emit, dtype,
-                    cv_emit_format(emit, "cv_splat_%s(%s)", cv_suffix(emit, dtype),
-                                   cv_literal(emit, dtype, info->data.data)));
+  static const uint64_t nothing; /* no lane reads a constant without elements */
+  const void *one = info->data.bytes > 0 ? info->data.data : &nothing;
+  if (info->data.splat || info->data.bytes <= cv_dtype_size(dtype)) {
+    return emit_var(
+        emit, dtype,
+        cv_emit_format(emit, "cv_splat_%s(%s)", cv_suffix(emit, cv_compute_dtype(dtype)),
+                       cv_literal(emit, dtype, one)));
   }
   const char *pointer = cv_emit_format(emit, "%s_c%u", emit->name, value);
   return emit_load(emit, dtype, pointer, cv_index_offset(emit, value, at));

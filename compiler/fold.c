@@ -257,6 +257,25 @@ static bool fold_bind(cv_rewriter *rewriter, const cv_node *node) {
   return true;
 }
 
+/* Results without elements need neither operands nor a kernel. */
+static bool fold_empty(cv_rewriter *rewriter, const cv_node *node) {
+  cv_graph *graph = rewriter->graph;
+  static const uint64_t nothing;
+  for (uint32_t i = 0; i < node->n_outs; i++) {
+    const cv_type *type = cv_type_of(graph, node->outs[i]);
+    bool empty = false;
+    int64_t dim;
+    for (int d = 0; d < type->rank; d++)
+      empty = empty || (cv_expr_is_const(graph->exprs, type->dims[d], &dim) && dim == 0);
+    if (!empty) return false;
+  }
+  for (uint32_t i = 0; i < node->n_outs; i++) {
+    const cv_type type = *cv_type_of(graph, node->outs[i]);
+    cv_rewrite_replace(rewriter, node->outs[i], cv_graph_splat(graph, &type, &nothing));
+  }
+  return true;
+}
+
 static bool visit(cv_rewriter *rewriter, cv_node *node) {
   cv_graph *graph = rewriter->graph;
   if (node->op == CV_OP_bind) return fold_bind(rewriter, node);
@@ -265,6 +284,7 @@ static bool visit(cv_rewriter *rewriter, cv_node *node) {
   if (class == CV_CLASS_BIND || class == CV_CLASS_CONTROL || node->op == CV_OP_random) return false;
   for (uint32_t i = 0; i < node->n_ins; i++)
     if (node->ins[i] == CV_POISON) return false;
+  if (fold_empty(rewriter, node)) return true;
   cv_val folded = CV_POISON;
   if (class == CV_CLASS_MAP) folded = fold_map_splat(graph, node);
   if (class == CV_CLASS_MOVE || class == CV_CLASS_GATHER) folded = fold_move_splat(graph, node);

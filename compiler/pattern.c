@@ -74,10 +74,19 @@ static cv_status check_moves(const analysis *a, cv_val v, bool ints) {
   return CV_OK;
 }
 
+static cv_expr count_of(const analysis *a, cv_val v) {
+  const cv_type *type = cv_type_of(a->body, v);
+  cv_expr count = cv_expr_const(a->body->exprs, 1);
+  for (int d = 0; d < type->rank; d++) count = cv_expr_mul(a->body->exprs, count, type->dims[d]);
+  return count;
+}
+
 /* A reshape or transpose of what an anchor made, folded into the store: only such and results may
- * read it. */
-static bool is_final_move(const cv_node *node) {
-  return node->op == CV_OP_reshape || node->op == CV_OP_transpose;
+ * read it. Of a reshape both counts must be the same expression, else places before and after it
+ * cannot be matched. */
+static bool is_final_move(const analysis *a, const cv_node *node) {
+  if (node->op == CV_OP_reshape) return count_of(a, node->ins[0]) == count_of(a, node->outs[0]);
+  return node->op == CV_OP_transpose;
 }
 
 /* Kinds behind one anchor whose result has the type `domain`. */
@@ -94,7 +103,7 @@ static cv_status epilogue_kind(const analysis *a, const cv_node *node, const cv_
       return NO(node, "it does not work on the elements of the result before it");
   } else if (cv_class_of(node) == CV_CLASS_MAP && !has[MOVED]) {
     *kind = in_domain && !has[OTHER] ? BESIDE : OTHER;
-  } else if (is_final_move(node) && (from_anchor || has[MOVED])) {
+  } else if (is_final_move(a, node) && (from_anchor || has[MOVED])) {
     *kind = MOVED;
   } else if (is_index_class(cv_class_of(node)) && !from_anchor && !has[MOVED]) {
     *kind = OTHER;
@@ -173,7 +182,7 @@ static cv_status row_move_kind(const analysis *a, const cv_node *node, const cv_
   } else if (from == SCALAR && node->op == CV_OP_broadcast &&
              same_dims(a->body, node->outs[0], domain)) {
     *kind = ROWS;
-  } else if (is_final_move(node) && from >= ROWS) {
+  } else if (is_final_move(a, node) && from >= ROWS) {
     *kind = MOVED;
   } else {
     return NO(node, "movement inside a row kernel");

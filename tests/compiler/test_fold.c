@@ -26,6 +26,15 @@ static void test_constants(void **state) {
   folds_to("%y: i64[3] = iota() {dims=[3], axis=0, to=i64}\n", "", "const {0, 1, 2}");
 }
 
+/* What has no elements is a constant, whatever it would be computed from. */
+static void test_empty(void **state) {
+  (void)state;
+  folds_to("%y: f32[0] = reduce(%x) {kind=\"sum\", axes=[0,2]}\n", "%x: f32[2,0,4]",
+           "f32[0] = splat 0x0p+0");
+  folds_to("%y: f32[n,0] = exp(%x)\n", "%x: f32[n,0]", "f32[n,0] = splat 0x0p+0");
+  folds_to("%y: f32[4] = reduce(%x) {kind=\"sum\", axes=[0]}\n", "%x: f32[0,4]", "reduce");
+}
+
 /* A splat stays one, also under symbolic dims. */
 static void test_splats(void **state) {
   (void)state;
@@ -85,8 +94,8 @@ static void test_join(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_constants), cmocka_unit_test(test_splats), cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_bind),      cmocka_unit_test(test_join),
+      cmocka_unit_test(test_constants), cmocka_unit_test(test_empty), cmocka_unit_test(test_splats),
+      cmocka_unit_test(test_kept),      cmocka_unit_test(test_bind),  cmocka_unit_test(test_join),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

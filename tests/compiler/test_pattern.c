@@ -38,6 +38,12 @@ static const pattern_case cases[] = {
      "%e: f32[n,4] = exp(%r)\n%b: f32[n,4] = add(%a, %e)\n"
      "%c: f32[4,n] = transpose(%b) {perm=[1,0]}\n} -> (%b, %c)\n",
      "contraction"},
+    {"(%x: f32[n,3], %w: f32[3,4] const) {\n%a: f32[n,4] = matmul(%x, %w) {to=f32}\n"
+     "%b: f32[2*n,2] = reshape(%a) {dims=[2*n,2]}\n} -> (%b)\n",
+     "contraction"},
+    {"(%x: f32[n,3], %w: f32[3,4] const) {\n%a: f32[n,4] = matmul(%x, %w) {to=f32}\n"
+     "%b: f32[m,2] = reshape(%a) {dims=[m,2]}\n} -> (%b)\n",
+     NULL}, /* the counts are equal for some n and m alone */
     {"(%x: f32[n,3], %w: f32[3,4] const) {\n%e: f32[n,3] = exp(%x)\n"
      "%a: f32[n,4] = matmul(%e, %w) {to=f32}\n} -> (%a)\n",
      NULL}, /* a float prologue */

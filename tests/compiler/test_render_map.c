@@ -178,6 +178,18 @@ static const kernel_case moves[] = {
      0,
      {0},
      0},
+    /* literals of halves, constants without elements */
+    {"graph \"t\" (%x: f16[40]) { %c: f16[40] = splat 0.5 %y: f16[40] = mul(%x, %c) } -> (%y)",
+     0,
+     0,
+     {0},
+     0},
+    {"graph \"t\" (%x: i64[5]) { %c: i64[0] = const {} %y: i64[5] = concat(%x, %c) {axis=0} } -> "
+     "(%y)",
+     0,
+     0,
+     {0},
+     0},
     {"graph \"t\" (%x: f16[5,33]) { %y: f16[5,33] = slice(%x) {starts=[0,32], dims=[5,33], "
      "steps=[1,-1]} } -> (%y)",
      0,
