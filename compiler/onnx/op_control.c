@@ -94,6 +94,29 @@ void cv_import_if(cv_on *n) {
 
 /* ---- Loop ---- */
 
+static bool uses_from(const cv_graph *g, cv_expr e, cv_sym first) {
+  for (cv_sym sym = first; sym < cv_exprs_symbols(g->exprs); sym++)
+    if (cv_expr_uses(g->exprs, e, sym)) return true;
+  return false;
+}
+
+/* A stacked value's dims are the same in each iteration: where a dim is made of the body's own
+ * symbols (from `first` on), what it was assumed equal to outside of the body stands for it. */
+static cv_val stacked_item(cv_graph *g, cv_val v, cv_sym first) {
+  const cv_type type = *cv_ty(g, v);
+  cv_expr dims[CV_MAX_RANK];
+  for (int d = 0; d < type.rank; d++) {
+    dims[d] = type.dims[d];
+    if (!uses_from(g, dims[d], first)) continue;
+    for (size_t i = 0; i < g->equalities.len; i++) {
+      const cv_equality *equal = &g->equalities.data[i];
+      if (equal->a == type.dims[d] && !uses_from(g, equal->b, first)) dims[d] = equal->b;
+      if (equal->b == type.dims[d] && !uses_from(g, equal->a, first)) dims[d] = equal->a;
+    }
+  }
+  return cv_assume_dims(g, v, dims, type.rank);
+}
+
 cv_node *cv_on_loop(cv_on *n, const cv_on_loop_spec *spec, void *context) {
   cv_graph *g = n->g;
   cv_block *outer = g->at, *body = cv_block_create(g, outer);
@@ -114,8 +137,11 @@ cv_node *cv_on_loop(cv_on *n, const cv_on_loop_spec *spec, void *context) {
     ins[2 + i] = spec->init[i];
   }
   g->at = body;
+  cv_sym first = cv_exprs_symbols(g->exprs);
   spec->build(n, context, params, results);
   if (cv_ok(g)) results[0] = cv_as_scalar(g, results[0]);
+  for (uint32_t i = carried + 1; i <= outs && cv_ok(g); i++)
+    results[i] = stacked_item(g, results[i], first);
   g->at = outer;
   cv_expr trips = cv_on_symbol(n, "trips", 0, spec->max);
   for (uint32_t i = 0; i <= outs && cv_ok(g); i++) {
