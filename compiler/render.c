@@ -1,6 +1,5 @@
 /* From a program's steps to a target's code: bodies are rendered, kernels with equal text stand
  * once, texts become translation units, and the system's compiler makes the blob. */
-#include "compiler/equal.h"
 #include "compiler/render.h"
 
 #include <string.h>
