@@ -288,6 +288,16 @@ static cv_status check_step(const cv_program *p, uint32_t s, int depth) {
   }
 }
 
+static cv_status check_checks(const cv_program *p) {
+  for (uint32_t i = 0; i < p->n_checks; i++) {
+    const cv_check *check = &p->checks[i];
+    if (check->a == CV_EXPR_NONE || check->b == CV_EXPR_NONE || check->guard == CV_EXPR_NONE ||
+        !check->source)
+      return BAD("check %" PRIu32 " lacks a part", i);
+  }
+  return CV_OK;
+}
+
 static cv_status check_ports(const cv_program *p) {
   for (uint32_t i = 0; i < p->n_inputs + p->n_outputs; i++) {
     bool is_input = i < p->n_inputs;
@@ -311,12 +321,6 @@ static cv_status check_ports(const cv_program *p) {
     if (p->values[p->binds[i].value].kind != CV_VALUE_INPUT)
       return BAD("the program binds from '%s', which is no input",
                  p->values[p->binds[i].value].name);
-  }
-  for (uint32_t i = 0; i < p->n_checks; i++) {
-    const cv_check *check = &p->checks[i];
-    if (check->a == CV_EXPR_NONE || check->b == CV_EXPR_NONE || check->guard == CV_EXPR_NONE ||
-        !check->source)
-      return BAD("check %" PRIu32 " lacks a part", i);
   }
   for (uint32_t i = 0; i < p->n_states; i++) {
     const cv_state_pair *pair = &p->states[i];
@@ -372,33 +376,46 @@ static cv_status check_targets(const cv_program *p, bool *seen) {
   return CV_OK;
 }
 
-static cv_status verify(const cv_program *p, int depth) {
-  if ((uint64_t)p->n_inputs + p->n_outputs > UINT32_MAX) return BAD("too many ports");
+static cv_status check_values(const cv_program *p) {
+  cv_map names = {0};
   cv_status status = CV_OK;
-  cv_map values = {0}, steps = {0};
+  for (uint32_t v = 0; v < p->n_values && status == CV_OK; v++) {
+    status = check_name(&names, p->values[v].name, "value", v);
+    if (status == CV_OK) status = check_value(p, &p->values[v]);
+  }
+  cv_map_deinit(&names);
+  return status;
+}
+
+/* Order: what steps read is there, what they make is theirs, and each value of a step is made. */
+static cv_status check_flow(const cv_program *p) {
+  cv_map names = {0};
   bool *made = cv_alloc((size_t)p->n_values + 1, sizeof *made);
-  bool *seen = cv_alloc((size_t)p->n_steps + 1, sizeof *seen);
-  if (!made || !seen) CV_TRY(cv_error_nomem((size_t)p->n_values + p->n_steps));
-  CV_TRY(check_consts(p));
-  for (uint32_t v = 0; v < p->n_values; v++) {
-    CV_TRY(check_name(&values, p->values[v].name, "value", v));
-    CV_TRY(check_value(p, &p->values[v]));
+  cv_status status = made ? CV_OK : cv_error_nomem(p->n_values);
+  for (uint32_t s = 0; s < p->n_steps && status == CV_OK; s++) {
+    status = check_name(&names, p->steps[s].name, "step", s);
+    if (status == CV_OK) status = check_ins(p, &p->steps[s], s);
+    if (status == CV_OK) status = check_outs(p, &p->steps[s], s, made);
   }
-  for (uint32_t s = 0; s < p->n_steps; s++) {
-    CV_TRY(check_name(&steps, p->steps[s].name, "step", s));
-    CV_TRY(check_ins(p, &p->steps[s], s));
-    CV_TRY(check_outs(p, &p->steps[s], s, made));
-  }
-  for (uint32_t v = 0; v < p->n_values; v++)
+  for (uint32_t v = 0; v < p->n_values && status == CV_OK; v++)
     if (p->values[v].kind == CV_VALUE_STEP && !made[v])
-      CV_TRY(BAD("value '%s' is made by no step", p->values[v].name));
-  CV_TRY(check_ports(p)); /* before the steps: loops look at their bodies' ports */
-  for (uint32_t s = 0; s < p->n_steps; s++) CV_TRY(check_step(p, s, depth));
-  CV_TRY(check_targets(p, seen));
-out:
-  cv_map_deinit(&values);
-  cv_map_deinit(&steps);
+      status = BAD("value '%s' is made by no step", p->values[v].name);
+  cv_map_deinit(&names);
   cv_free(made);
+  return status;
+}
+
+static cv_status verify(const cv_program *p, int depth) {
+  static cv_status (*const checks[])(const cv_program *) = {
+      check_consts, check_values, check_flow, check_checks,
+      check_ports /* before the steps: loops look at their bodies' ports */};
+  if ((uint64_t)p->n_inputs + p->n_outputs > UINT32_MAX) return BAD("too many ports");
+  bool *seen = cv_alloc((size_t)p->n_steps + 1, sizeof *seen);
+  cv_status status = seen ? CV_OK : cv_error_nomem(p->n_steps);
+  for (size_t i = 0; i < sizeof checks / sizeof *checks && status == CV_OK; i++)
+    status = checks[i](p);
+  for (uint32_t s = 0; s < p->n_steps && status == CV_OK; s++) status = check_step(p, s, depth);
+  if (status == CV_OK) status = check_targets(p, seen);
   cv_free(seen);
   return status;
 }

@@ -155,6 +155,22 @@ static void expect_bad(const fixture *f, const char *what) {
 }
 
 /* Each row breaks one thing. */
+static void test_verify_checks(void **state) {
+  (void)state;
+  fixture f;
+  setup(&f);
+  cv_expr one = cv_expr_const(f.program->exprs, 1);
+  cv_check check = {one, one, one, ""};
+  f.program->checks = &check;
+  f.program->n_checks = 1;
+  assert_int_equal(cv_program_verify(f.program), CV_OK);
+  check.a = CV_EXPR_NONE;
+  expect_bad(&f, "check 0");
+  check = (cv_check){one, one, one, NULL};
+  expect_bad(&f, "check 0");
+  cv_program_destroy(f.program);
+}
+
 static void test_verify(void **state) {
   (void)state;
   fixture f;
@@ -287,10 +303,10 @@ static void test_destroy(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_live),        cmocka_unit_test(test_cut_legal),
-      cmocka_unit_test(test_ports),       cmocka_unit_test(test_verify),
-      cmocka_unit_test(test_verify_loop), cmocka_unit_test(test_faults),
-      cmocka_unit_test(test_destroy),
+      cmocka_unit_test(test_live),          cmocka_unit_test(test_cut_legal),
+      cmocka_unit_test(test_ports),         cmocka_unit_test(test_verify),
+      cmocka_unit_test(test_verify_checks), cmocka_unit_test(test_verify_loop),
+      cmocka_unit_test(test_faults),        cmocka_unit_test(test_destroy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
