@@ -15,10 +15,13 @@ typedef struct {
 /* The pairs of the graph's equalities that hold always (no guard), in order, into `out_pairs` (room
  * for all equalities); returns how many. */
 uint32_t cv_equal_pairs(const cv_graph *graph, cv_equal *out_pairs);
-/* Gives `body` the equalities of those pairs that its types can use. */
+/* Gives `body` the equalities of those pairs that its types can use: left the form that is there,
+ * right the one to write. */
 void cv_equal_tell(cv_graph *body, const cv_equal *pairs, uint32_t n);
-/* Writes all of the graph in one form. Its equalities stay as they are; types need no longer be
+/* Writes all of the body in one form. Its equalities stay as they are; types need no longer be
  * those of the rules. */
-void cv_equal_apply(cv_graph *graph);
+void cv_equal_apply(cv_graph *body);
+/* Marks the symbols (room for all) that a node of the block, or of blocks inside, binds. */
+void cv_mark_bound(const cv_graph *graph, const cv_block *block, bool *bound);
 
 #endif

@@ -1,20 +1,8 @@
 /* Equalities that building the graph had to assume: of two symbols one stands for both, a symbol
  * that must be a constant becomes it. The inputs' dims then say so, and requests that do not fit
  * are refused by their shape. Symbols that a step binds keep theirs. */
+#include "compiler/equal.h"
 #include "compiler/passes_internal.h"
-
-static void mark_bound(const cv_graph *graph, const cv_block *block, bool *bound) {
-  for (size_t i = 0; i < block->nodes.len; i++) {
-    const cv_node *node = block->nodes.data[i];
-    const cv_attr *exprs = cv_node_attr(node, CV_ATTR_EXPRS);
-    const cv_attr *trips = cv_node_attr(node, CV_ATTR_SYMBOL);
-    cv_sym sym;
-    for (uint32_t k = 0; node->op == CV_OP_bind && k < exprs->count; k++)
-      if (cv_expr_is_symbol(graph->exprs, exprs->exprs[k], &sym)) bound[sym] = true;
-    if (trips && cv_expr_is_symbol(graph->exprs, trips->e, &sym)) bound[sym] = true;
-    for (uint32_t b = 0; b < node->n_blocks; b++) mark_bound(graph, node->blocks[b], bound);
-  }
-}
 
 /* Applies one equality; false if none can be. */
 static bool apply_one(cv_graph *graph, const bool *bound, cv_expr *map, cv_sym n_symbols) {
@@ -48,7 +36,7 @@ void cv_pass_unify(cv_graph *graph, const cv_pass_options *options) {
   cv_sym n = cv_exprs_symbols(graph->exprs);
   bool *bound = cv_alloc_or_die((size_t)n + 1, sizeof *bound);
   cv_expr *map = cv_alloc_or_die((size_t)n + 1, sizeof *map);
-  mark_bound(graph, graph->body, bound);
+  cv_mark_bound(graph, graph->body, bound);
   size_t before = graph->equalities.len + 1;
   while (graph->equalities.len < before && graph->status == CV_OK) { /* each one takes one away */
     before = graph->equalities.len;

@@ -33,9 +33,10 @@ static const char *symbol_name(cv_graph *g, const char *input, size_t axis,
   return cv_arena_format(&g->arena, "%s.%zu", input, axis);
 }
 
-/* Whether the model says how large the dim is. */
+/* Whether the model says how large the dim is; some exporters write -1 for a dim that is not known.
+ */
 static bool is_fixed(const Onnx__Dimension *dim) {
-  return dim->has_dim_value && !(dim->dim_param && dim->dim_param[0]);
+  return dim->has_dim_value && dim->dim_value >= 0 && !(dim->dim_param && dim->dim_param[0]);
 }
 
 /* The symbol at axis 0 of the first input, or one that is named as batches are. */
@@ -66,13 +67,7 @@ static const char *find_batch(const cv_importer *im) {
 static cv_expr dim_of(input_reader *r, const char *input, size_t axis, const Onnx__Dimension *dim) {
   cv_graph *g = r->im->graph;
   uint64_t value;
-  if (is_fixed(dim)) {
-    if (dim->dim_value < 0) {
-      cv_graph_fail(g, CV_INVALID, "input \"%s\" has the dim %lld", input,
-                    (long long)dim->dim_value);
-    }
-    return e_const(g, dim->dim_value);
-  }
+  if (is_fixed(dim)) return e_const(g, dim->dim_value);
   const char *name = symbol_name(g, input, axis, dim);
   const cv_import_options *options = r->im->options;
   for (uint32_t i = 0; i < options->n_dims; i++) {

@@ -81,7 +81,7 @@ static inline pb pb_value(const char *name, int type, const char *dims) {
     char text[64];
     size_t length = strcspn(dims, ",");
     snprintf(text, sizeof text, "%.*s", (int)length, dims);
-    if (text[0] >= '0' && text[0] <= '9') {
+    if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) {
       pb_int(&dim, 1, atoll(text));
     } else if (strcmp(text, "?") != 0) {
       pb_text(&dim, 2, text);

@@ -361,6 +361,27 @@ static void test_checks(void **state) {
   cv_graph_destroy(graph);
 }
 
+/* A symbol that a step binds is not there before it: it is written for no other dim. */
+static void test_bound_symbols_stand_for_nothing(void **state) {
+  (void)state;
+  cv_graph *graph = parse(
+      "symbol k [0, 100]\n"
+      "graph \"t\" (%x: f32[floordiv(h + 7, 8)], %w: f32[h], %i: i64[1]) {\n"
+      "%e: f32[floordiv(h + 7, 8)] = scan(%x) {kind=\"sum\", axis=0, exclusive=0, reverse=0}\n"
+      "%j: i64[1] = add(%i, %i)\n"
+      "bind(%j) {exprs=[k]}\n"
+      "%r: f32[k] = reshape(%e) {dims=[k]}\n"
+      "%z: f32[k] = neg(%r)\n"
+      "%v: f32[h] = neg(%w) } -> (%z, %v)\n"
+      "equal floordiv(h + 7, 8), k\n");
+  cv_program *p = compile(graph);
+  assert_int_equal(p->n_checks, 0);
+  for (uint32_t s = 0; s < p->n_steps; s++)
+    assert_true(!p->steps[s].body || !strstr(p->steps[s].body, "equal"));
+  cv_program_destroy(p);
+  cv_graph_destroy(graph);
+}
+
 static void test_shared_weight(void **state) {
   (void)state;
   cv_graph *graph = parse(
@@ -383,9 +404,13 @@ static void test_shared_weight(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cases),         cmocka_unit_test(test_random),
-      cmocka_unit_test(test_max_fusion),    cmocka_unit_test(test_dump_name),
-      cmocka_unit_test(test_shared_weight), cmocka_unit_test(test_checks),
+      cmocka_unit_test(test_cases),
+      cmocka_unit_test(test_random),
+      cmocka_unit_test(test_max_fusion),
+      cmocka_unit_test(test_dump_name),
+      cmocka_unit_test(test_shared_weight),
+      cmocka_unit_test(test_checks),
+      cmocka_unit_test(test_bound_symbols_stand_for_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

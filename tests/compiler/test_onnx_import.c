@@ -136,6 +136,13 @@ static void a_batch_without_a_name_can_be_fixed(void **state) {
   cv_graph *g = imported(&b, 17, &(cv_import_options){.batch = 4});
   assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[4,3]");
   cv_graph_destroy(g);
+  static builder minus;
+  add_input(&minus, "x", F, "-1,3");
+  add_op(&minus, "Relu", "x", "y");
+  add_output(&minus, "y");
+  g = imported(&minus, 17, NULL);
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[x.0,3]");
+  cv_graph_destroy(g);
   static builder fixed;
   add_input(&fixed, "x", F, "1,3");
   add_op(&fixed, "Relu", "x", "y");
