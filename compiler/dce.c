@@ -1,5 +1,5 @@
-/* Dead code: nodes whose results nothing reads. A `bind` lives while something that lives uses one
- * of its symbols. */
+/* Dead code: nodes whose results nothing reads. A `bind` lives while something that lives, or an
+ * assumption that is to be checked, uses one of its symbols. */
 #include "compiler/passes_internal.h"
 
 typedef struct {
@@ -80,6 +80,11 @@ void cv_pass_dce(cv_graph *graph, const cv_pass_options *options) {
   liveness l = {.graph = graph};
   l.live = cv_alloc_or_die(graph->values.len + 1, sizeof *l.live);
   l.used = cv_alloc_or_die((size_t)cv_exprs_symbols(graph->exprs) + 1, sizeof *l.used);
+  for (size_t i = 0; i < graph->equalities.len; i++) {
+    see_expr(&l, graph->equalities.data[i].a);
+    see_expr(&l, graph->equalities.data[i].b);
+    see_expr(&l, graph->equalities.data[i].guard);
+  }
   do { /* again while a symbol made another bind live */
     l.changed = false;
     mark_block(&l, graph->body);

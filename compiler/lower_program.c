@@ -131,34 +131,42 @@ static void lower_states(cv_lowering *low) {
         (cv_state_pair){low->graph->states.data[i].input, low->graph->states.data[i].output};
 }
 
-static bool uses_bound(const cv_lowering *low, cv_expr e, const bool *bound) {
-  for (cv_sym sym = 0; sym < cv_exprs_symbols(low->exprs); sym++)
-    if (bound[sym] && cv_expr_uses(low->exprs, e, sym)) return true;
+static bool binds(const cv_program *program, cv_sym sym) {
+  for (uint32_t s = 0; s < program->n_steps; s++) {
+    const cv_step *step = &program->steps[s];
+    if (step->loop && step->loop->trips == sym) return true;
+    for (uint32_t b = 0; b < step->n_binds; b++)
+      if (step->binds[b].sym == sym) return true;
+  }
   return false;
 }
 
-/* What was assumed of the inputs' dims. Sizes that only a step tells are left to the kernels, which
- * refuse a shape that does not hold as many elements. */
+static bool binds_part_of(const cv_program *program, const cv_check *check) {
+  for (cv_sym sym = 0; sym < cv_exprs_symbols(program->exprs); sym++)
+    if (binds(program, sym) && (cv_expr_uses(program->exprs, check->a, sym) ||
+                                cv_expr_uses(program->exprs, check->b, sym) ||
+                                cv_expr_uses(program->exprs, check->guard, sym)))
+      return true;
+  return false;
+}
+
+/* Each assumption is a check of the innermost program that binds a symbol of it, else of the
+ * outermost. */
 static void lower_checks(cv_lowering *low) {
-  cv_program *program = low->top;
-  size_t n = low->graph->equalities.len;
-  bool *bound = cv_alloc_or_die((size_t)cv_exprs_symbols(low->exprs) + 1, sizeof *bound);
-  program->checks = cv_arena_array(&program->arena, cv_check, n + 1);
-  for (uint32_t i = 0; i < program->n_steps; i++) {
-    const cv_step *step = &program->steps[i];
-    for (uint32_t b = 0; b < step->n_binds; b++) bound[step->binds[b].sym] = true;
-    if (step->loop && step->loop->trips != CV_NONE) bound[step->loop->trips] = true;
-  }
-  for (size_t i = 0; i < n; i++) {
-    const cv_equality *equality = &low->graph->equalities.data[i];
+  cv_graph *graph = low->graph;
+  for (size_t i = 0; i < low->programs.len; i++)
+    low->programs.data[i]->checks =
+        cv_arena_array(&low->programs.data[i]->arena, cv_check, graph->equalities.len + 1);
+  for (size_t i = 0; i < graph->equalities.len; i++) {
+    const cv_equality *equality = &graph->equalities.data[i];
+    cv_program *owner = low->top;
     cv_check check = {cv_lower_expr(low, equality->a), cv_lower_expr(low, equality->b),
-                      cv_lower_expr(low, equality->guard),
-                      cv_arena_strdup(&program->arena, equality->source)};
-    if (!uses_bound(low, check.a, bound) && !uses_bound(low, check.b, bound) &&
-        !uses_bound(low, check.guard, bound))
-      program->checks[program->n_checks++] = check;
+                      cv_lower_expr(low, equality->guard), NULL};
+    for (size_t k = 0; k < low->programs.len; k++) /* bodies come after what they are in */
+      if (binds_part_of(low->programs.data[k], &check)) owner = low->programs.data[k];
+    check.source = cv_arena_strdup(&owner->arena, equality->source);
+    owner->checks[owner->n_checks++] = check;
   }
-  cv_free(bound);
 }
 
 static void share_consts(cv_lowering *low) {

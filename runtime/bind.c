@@ -163,31 +163,41 @@ static cv_status check_failed(const cv_program *program, const cv_check *check, 
   cv_expr_print(program->exprs, check->a, &text);
   cv_str_puts(&text, " = ");
   cv_expr_print(program->exprs, check->b, &text);
-  cv_status status = cv_error(CV_INVALID,
-                              "the model%s%s%s needs %s of its inputs' dims, and these inputs make "
-                              "it %" PRId64 " and %" PRId64 ": give inputs of other dims",
-                              *check->source ? "'s node '" : "", check->source,
-                              *check->source ? "'" : "", cv_str_text(&text), a, b);
+  cv_status status =
+      cv_error(CV_INVALID,
+               "the model%s%s%s was compiled for inputs where %s, and for these they are %" PRId64
+               " and %" PRId64 ": give inputs of other dims or values",
+               *check->source ? "'s node '" : "", check->source, *check->source ? "'" : "",
+               cv_str_text(&text), a, b);
   cv_str_deinit(&text);
   return status;
 }
 
-/* A check whose symbols are not all bound is of an input that is absent. */
-static cv_status check_equal(const cv_program *program, const int64_t *symbols) {
-  for (uint32_t i = 0; i < program->n_checks; i++) {
+/* A check whose symbols are not all bound waits for the step that binds them, or is of an input
+ * that is absent. */
+static cv_status check_one(const cv_program *program, const cv_check *check,
+                           const int64_t *symbols) {
+  int64_t a, b, holds;
+  if (!all_bound(program, check->guard, symbols) || !all_bound(program, check->a, symbols) ||
+      !all_bound(program, check->b, symbols))
+    return CV_OK;
+  cv_status status = cv_expr_eval(program->exprs, check->guard, symbols, &holds);
+  if (status == CV_OK && holds == 0) return CV_OK;
+  if (status == CV_OK) status = cv_expr_eval(program->exprs, check->a, symbols, &a);
+  if (status == CV_OK) status = cv_expr_eval(program->exprs, check->b, symbols, &b);
+  return status == CV_OK && a != b ? check_failed(program, check, a, b) : status;
+}
+
+cv_status cpu_check_symbol(const cv_program *program, cv_sym sym, const int64_t *symbols) {
+  cv_status status = CV_OK;
+  for (uint32_t i = 0; i < program->n_checks && status == CV_OK; i++) {
     const cv_check *check = &program->checks[i];
-    int64_t a, b, holds;
-    if (!all_bound(program, check->guard, symbols) || !all_bound(program, check->a, symbols) ||
-        !all_bound(program, check->b, symbols))
-      continue;
-    cv_status status = cv_expr_eval(program->exprs, check->guard, symbols, &holds);
-    if (status == CV_OK && holds == 0) continue;
-    if (status == CV_OK) status = cv_expr_eval(program->exprs, check->a, symbols, &a);
-    if (status == CV_OK) status = cv_expr_eval(program->exprs, check->b, symbols, &b);
-    if (status == CV_OK && a != b) status = check_failed(program, check, a, b);
-    if (status != CV_OK) return status;
+    if (cv_expr_uses(program->exprs, check->a, sym) ||
+        cv_expr_uses(program->exprs, check->b, sym) ||
+        cv_expr_uses(program->exprs, check->guard, sym))
+      status = check_one(program, check, symbols);
   }
-  return CV_OK;
+  return status;
 }
 
 cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs, int64_t *symbols) {
@@ -205,7 +215,9 @@ cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs, in
   }
   if (status == CV_OK && program->n_binds) status = solve_all(program, inputs, symbols);
   if (status == CV_OK) status = check_dims(program, inputs, symbols);
-  return status == CV_OK ? check_equal(program, symbols) : status;
+  for (uint32_t i = 0; i < program->n_checks && status == CV_OK; i++)
+    status = check_one(program, &program->checks[i], symbols);
+  return status;
 }
 
 cv_status cv_program_bind_inputs(const cv_program *program, const cv_tensor *inputs,

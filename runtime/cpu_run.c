@@ -147,6 +147,8 @@ static cv_status bind_results(const cpu_runner *runner, const cpu_call *call, in
         cpu_element(ptrs[i], runner->program->values[bind->value].dtype, bind->element);
     cv_status status = cpu_bind(runner->program, bind->sym, number, about->name, symbols);
     if (status != CV_OK) return cv_error_context(status, "step");
+    status = cpu_check_symbol(runner->program, bind->sym, symbols);
+    if (status != CV_OK) return status;
   }
   return CV_OK;
 }
@@ -226,6 +228,7 @@ static cv_status run_loop(cpu_runner *runner, const cpu_segment *segment, const 
                       cpu_element(runner->at[bind->value],
                                   runner->program->values[bind->value].dtype, bind->element),
                       step->name, job->symbols);
+    if (status == CV_OK) status = cpu_check_symbol(runner->program, bind->sym, job->symbols);
   }
   return status;
 }

@@ -266,6 +266,8 @@ static cv_status finish(cpu_loop *loop, const cpu_runner *runner, int64_t trips,
   cv_status status = CV_OK;
   if (about->trips != CV_NONE)
     status = cpu_bind(runner->program, about->trips, trips, loop->step->name, symbols);
+  if (about->trips != CV_NONE && status == CV_OK)
+    status = cpu_check_symbol(runner->program, about->trips, symbols);
   for (uint32_t i = 0; i < about->carried && status == CV_OK; i++)
     status = bind_carried(loop, runner->program, i, symbols);
   for (uint32_t i = 0; i < loop->step->n_outs && status == CV_OK; i++)

@@ -43,8 +43,8 @@ typedef struct {
   uint32_t value, element;
 } cv_bind;
 
-/* What the model's nodes need of the inputs' dims and no single input says: a = b where guard is
- * non-zero. Checked when a request comes. */
+/* What the program was compiled for and no single input's dims say: a = b where guard is non-zero.
+ * Checked when a request comes, or when a step has bound the last symbol of it. */
 typedef struct {
   cv_expr a, b, guard;
   const char *source; /* the node's name, or "" */
@@ -141,8 +141,8 @@ struct cv_program {
   cv_const *consts;
   cv_step *steps;
   cv_port *inputs, *outputs;
-  cv_bind *binds;   /* symbols read from the values of inputs, before the first step */
-  cv_check *checks; /* of the outermost program */
+  cv_bind *binds; /* symbols read from the values of inputs, before the first step */
+  cv_check *checks;
   cv_target_code *targets;
   cv_state_pair *states;
   bool separable;                    /* requests may be split and merged along the batch: proved */
