@@ -163,12 +163,12 @@ static cv_status check_failed(const cv_program *program, const cv_check *check, 
   cv_expr_print(program->exprs, check->a, &text);
   cv_str_puts(&text, " = ");
   cv_expr_print(program->exprs, check->b, &text);
-  cv_status status =
-      cv_error(CV_INVALID,
-               "the model%s%s%s was compiled for inputs where %s, and for these they are %" PRId64
-               " and %" PRId64 ": give inputs of other dims or values",
-               *check->source ? "'s node '" : "", check->source, *check->source ? "'" : "",
-               cv_str_text(&text), a, b);
+  cv_status status = cv_error(
+      CV_INVALID,
+      "the model%s%s%s was compiled for inputs where %s, and for these they are %" PRId64
+      " and %" PRId64 ": give other inputs, or compile the model for these (--dim, --bind)",
+      *check->source ? "'s node '" : "", check->source, *check->source ? "'" : "",
+      cv_str_text(&text), a, b);
   cv_str_deinit(&text);
   return status;
 }

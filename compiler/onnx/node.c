@@ -100,6 +100,35 @@ static cv_val assumed(cv_on *n, cv_val v) {
   return cv_graph_const(n->g, tensor->dtype, tensor->rank, tensor->dims, tensor->data);
 }
 
+/* The given dim that binds `sym`: of an input where that dim is the symbol alone. */
+static bool sample_dim(cv_on *n, cv_sym sym, int64_t *out_dim) {
+  const cv_import_options *options = n->importer->options;
+  const cv_block *body = n->g->body;
+  for (uint32_t i = 0; i < body->params.len; i++) {
+    const cv_value_info *info = cv_value_of(n->g, body->params.data[i]);
+    const cv_tensor *tensor = NULL;
+    cv_sym own;
+    for (int d = 0; d < info->type.rank && info->name; d++) {
+      if (!cv_expr_is_symbol(n->g->exprs, info->type.dims[d], &own) || own != sym) continue;
+      cv_status status = options->value_of(options->context, i, info->name, &tensor);
+      if (status != CV_OK) cv_on_fail(n, status, "%s", cv_error_text());
+      if (status != CV_OK || !tensor || tensor->rank != info->type.rank) break;
+      *out_dim = tensor->dims[d];
+      return true;
+    }
+  }
+  return false;
+}
+
+bool cv_on_sample(cv_on *n, cv_expr e, int64_t *out_value) {
+  cv_sym n_symbols = cv_exprs_symbols(n->g->exprs);
+  int64_t *symbols = cv_arena_array(&n->g->arena, int64_t, n_symbols + 1);
+  bool known = n->importer->options->value_of && symbols;
+  for (cv_sym sym = 0; sym < n_symbols && known; sym++)
+    if (cv_expr_uses(n->g->exprs, e, sym)) known = sample_dim(n, sym, &symbols[sym]);
+  return known && cv_expr_eval(n->g->exprs, e, symbols, out_value) == CV_OK;
+}
+
 static void not_known(cv_on *n, uint32_t i, const char *what) {
   const cv_value_info *info = cv_value_of(n->g, n->in[i]);
   bool input = info->block == n->g->body && info->name;

@@ -61,6 +61,10 @@ const int64_t *cv_on_known_ints(cv_on *n, uint32_t i, const char *what, uint32_t
 const double *cv_on_known_doubles(cv_on *n, uint32_t i, const char *what, uint32_t *out_n);
 /* The same as one number; `otherwise` if the input is absent. */
 int64_t cv_on_known_int(cv_on *n, uint32_t i, const char *what, int64_t otherwise);
+/* The value of an expression over the dims of the graph's inputs for the request that the caller
+ * knows (cv_import_options.value_of); false if it is not known. What is built then must state what
+ * it assumed. */
+bool cv_on_sample(cv_on *n, cv_expr e, int64_t *out_value);
 /* Integer elements as expressions; what is not known becomes symbols in [lo, hi], bound at run
  * time. NULL if that fails (the error is set). */
 const cv_expr *cv_on_exprs(cv_on *n, uint32_t i, int64_t lo, int64_t hi, uint32_t *out_n);

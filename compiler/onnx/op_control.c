@@ -45,13 +45,17 @@ static bool join_types(cv_graph *g, cv_expr taken, cv_val a, cv_val b, cv_type *
 }
 
 /* Branches of unlike dims, as exporters write a Squeeze that depends on a dim: the graph can be
- * only one of them. One is chosen, the other is tried if the import fails later, and a request for
- * which the condition is not as chosen is refused. */
+ * only one of them. It is that of the request at hand; where none is known one is chosen, and the
+ * other tried if the import fails later. A request for which the condition is not as chosen is
+ * refused. */
 static void choose(cv_on *n, cv_expr taken, cv_val a, cv_val b) {
   cv_graph *g = n->g;
   bool then;
   const cv_type ta = *cv_ty(g, a), tb = *cv_ty(g, b);
-  if (!cv_on_choose(n, &then)) {
+  int64_t now;
+  bool sampled = cv_on_sample(n, taken, &now);
+  if (sampled) then = now != 0;
+  if (!sampled && !cv_on_choose(n, &then)) {
     cv_on_fail(
         n, CV_UNSUPPORTED,
         "its branches give %s and %s: one number of dims is needed, or a condition known when "

@@ -28,11 +28,22 @@ static cv_val add_bias(cv_graph *g, cv_val y, cv_val bias) {
   return bias == CV_ABSENT ? y : cv_add(g, y, cv_along(g, bias, 1, cv_rank(g, y)));
 }
 
+/* x with as many channels as the weights take, where shape arithmetic hides how many it has. */
+static cv_val with_channels(cv_graph *g, cv_val x, cv_val w, int64_t groups) {
+  int64_t known;
+  cv_expr dims[CV_MAX_RANK];
+  if (cv_dim_known(g, x, 1, &known)) return x;
+  memcpy(dims, cv_dims_of(g, x), (size_t)cv_rank(g, x) * sizeof *dims);
+  dims[1] = e_mul_i(g, cv_dim(g, w, 1), groups);
+  return cv_assume_dims(g, x, dims, cv_rank(g, x));
+}
+
 static cv_val convolve(cv_on *n, cv_val x, cv_val w, cv_dtype to) {
   int64_t kernel[CV_MAX_RANK];
   cv_on_window window;
   if (!kernel_of(n, x, w, kernel) || !cv_on_read_window(n, x, kernel, &window)) return CV_POISON;
   window.attrs.groups = cv_on_int(n, "group", 1);
+  x = with_channels(n->g, x, w, window.attrs.groups);
   return cv_conv(n->g, x, w, &window.attrs, to);
 }
 

@@ -124,12 +124,29 @@ void cv_import_flatten(cv_on *n) {
   cv_on_set(n, 0, cv_reshape(g, x, dims, 2));
 }
 
+/* Whether a Squeeze without axes takes the dim away. One that is not known is 1 if a node before
+ * needs it so, or if it is for the request at hand; else it is taken for more. Requests for which
+ * that is not so are refused. */
+static bool squeezes(cv_on *n, cv_expr dim) {
+  cv_graph *g = n->g;
+  int64_t known;
+  if (cv_expr_is_const(g->exprs, dim, &known)) return known == 1;
+  for (size_t i = 0; i < g->equalities.len; i++) {
+    const cv_equality *equal = &g->equalities.data[i];
+    if ((equal->a == dim && e_is(g, equal->b, 1)) || (equal->b == dim && e_is(g, equal->a, 1)))
+      return true;
+  }
+  if (cv_on_sample(n, dim, &known) && known == 1) return true; /* cv_assume_dims states it */
+  cv_graph_assume_equal(g, cv_expr_eq(g->exprs, dim, e_const(g, 1)), e_const(g, 0));
+  return false;
+}
+
 void cv_import_squeeze(cv_on *n) {
   cv_graph *g = n->g;
   cv_val x = cv_on_in(n, 0);
   uint32_t axes;
   if (!cv_on_axes(n, 1, 13, cv_rank(g, x), &axes)) {
-    for (int i = 0; i < cv_rank(g, x); i++) axes |= e_is(g, cv_dim(g, x, i), 1) ? 1u << i : 0;
+    for (int i = 0; i < cv_rank(g, x); i++) axes |= squeezes(n, cv_dim(g, x, i)) ? 1u << i : 0;
   }
   cv_expr dims[CV_MAX_RANK];
   for (int i = 0; i < cv_rank(g, x); i++) {

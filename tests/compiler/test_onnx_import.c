@@ -127,6 +127,56 @@ static void dim_params_are_symbols_and_can_be_fixed(void **state) {
   refused(&b, 17, &(cv_import_options){.dims = &wrong, .n_dims = 1}, "--dim seq");
 }
 
+static cv_status know_x(void *context, uint32_t index, const char *input, const cv_tensor **out) {
+  (void)index;
+  *out = strcmp(input, "x") == 0 ? context : NULL;
+  return CV_OK;
+}
+
+static void a_squeeze_of_dims_that_are_not_known_assumes(void **state) {
+  (void)state;
+  static builder b, needs_one;
+  add_input(&b, "x", F, "n,1,3");
+  add_op(&b, "Squeeze", "x", "y");
+  add_output(&b, "y");
+  cv_graph *g = imported(&b, 11, NULL);
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[n,3]");
+  assert_int_equal(g->equalities.len, 1);
+  cv_graph_destroy(g);
+  g = imported(&b, 11, &(cv_import_options){.batch = 1});
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[3]");
+  cv_graph_destroy(g);
+  cv_tensor given = floats((float[]){1, 2, 3}, 3, 1, 1);
+  given.dims[2] = 3;
+  g = imported(&b, 11, &(cv_import_options){.value_of = know_x, .context = &given});
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[3]");
+  assert_int_equal(g->equalities.len, 1); /* n = 1 */
+  cv_graph_destroy(g);
+  pb concat = pb_node("Concat", "c", "x,z", "v"); /* needs n to be 1 */
+  pb_attr_int(&concat, "axis", 1);
+  add_input(&needs_one, "x", F, "n,1,3");
+  add_input(&needs_one, "z", F, "1,1,3");
+  add_node(&needs_one, &concat);
+  add_op(&needs_one, "Squeeze", "x", "y");
+  add_output(&needs_one, "y");
+  add_output(&needs_one, "v");
+  g = imported(&needs_one, 11, NULL);
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[3]");
+  cv_graph_destroy(g);
+}
+
+static void a_conv_knows_its_channels_by_the_weights(void **state) {
+  (void)state;
+  static builder b;
+  add_input(&b, "x", F, "1,c,4,4");
+  add_input(&b, "w", F, "2,3,1,1");
+  add_op(&b, "Conv", "x,w", "y");
+  add_output(&b, "y");
+  cv_graph *g = imported(&b, 11, NULL);
+  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[1,2,4,4]");
+  cv_graph_destroy(g);
+}
+
 static void a_batch_without_a_name_can_be_fixed(void **state) {
   (void)state;
   static builder b;
@@ -458,6 +508,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dim_params_are_symbols_and_can_be_fixed),
       cmocka_unit_test(a_batch_without_a_name_can_be_fixed),
+      cmocka_unit_test(a_squeeze_of_dims_that_are_not_known_assumes),
+      cmocka_unit_test(a_conv_knows_its_channels_by_the_weights),
       cmocka_unit_test(a_bound_input_becomes_a_constant),
       cmocka_unit_test(states_pair_inputs_and_outputs),
       cmocka_unit_test(unknown_ops_are_listed_together),
