@@ -136,21 +136,25 @@ static cv_status kernel_failed(const cpu_runner *runner, const cpu_call *call, i
                   runner->steps[call->step].step->name, text, code);
 }
 
+/* Gives the symbol its value from the bytes of the value it is read from. */
+static cv_status bind_one(const cpu_runner *runner, const cv_bind *bind, const void *data,
+                          const char *step, int64_t *symbols) {
+  cv_dtype dtype = runner->program->values[bind->value].dtype;
+  int64_t number = cpu_element(data, dtype, bind->element);
+  cv_status status = cpu_bind(runner->program, bind->sym, number, step, symbols);
+  if (status != CV_OK) return cv_error_context(status, "step");
+  return cpu_check_symbol(runner->program, bind->sym, symbols);
+}
+
 static cv_status bind_results(const cpu_runner *runner, const cpu_call *call, int64_t *symbols) {
   const cpu_step *step = &runner->steps[call->step];
   const cv_step *about = step->step;
   void **ptrs = call->ptrs + about->n_ins + about->n_outs;
   if (step->kernel) ptrs += step->rendering->n_packs;
-  for (uint32_t i = 0; i < about->n_binds; i++) {
-    const cv_bind *bind = &about->binds[i];
-    int64_t number =
-        cpu_element(ptrs[i], runner->program->values[bind->value].dtype, bind->element);
-    cv_status status = cpu_bind(runner->program, bind->sym, number, about->name, symbols);
-    if (status != CV_OK) return cv_error_context(status, "step");
-    status = cpu_check_symbol(runner->program, bind->sym, symbols);
-    if (status != CV_OK) return status;
-  }
-  return CV_OK;
+  cv_status status = CV_OK;
+  for (uint32_t i = 0; i < about->n_binds && status == CV_OK; i++)
+    status = bind_one(runner, &about->binds[i], ptrs[i], about->name, symbols);
+  return status;
 }
 
 static cv_status run_kernel(cpu_runner *runner, const cpu_call *call, work *w) {
@@ -222,14 +226,9 @@ static cv_status run_loop(cpu_runner *runner, const cpu_segment *segment, const 
       if (status == CV_OK) status = copy_result(runner, job, o);
     }
   }
-  for (uint32_t i = 0; i < step->n_binds && active && status == CV_OK; i++) {
-    const cv_bind *bind = &step->binds[i];
-    status = cpu_bind(runner->program, bind->sym,
-                      cpu_element(runner->at[bind->value],
-                                  runner->program->values[bind->value].dtype, bind->element),
-                      step->name, job->symbols);
-    if (status == CV_OK) status = cpu_check_symbol(runner->program, bind->sym, job->symbols);
-  }
+  for (uint32_t i = 0; i < step->n_binds && active && status == CV_OK; i++)
+    status = bind_one(runner, &step->binds[i], runner->at[step->binds[i].value], step->name,
+                      job->symbols);
   return status;
 }
 
