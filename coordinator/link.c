@@ -102,6 +102,22 @@ static cv_status wait_for(const cv_link *link, short events, int64_t deadline_ns
   }
 }
 
+cv_status cv_link_send_trace(cv_link *link, const cv_trace_event *events, size_t count,
+                             uint64_t dropped) {
+  cv_msg_event sent[CV_LINK_TRACE_CHUNK];
+  for (size_t i = 0; i < count; i++)
+    sent[i] = (cv_msg_event){.begin = events[i].begin_ns,
+                             .end = events[i].end_ns,
+                             .seq = events[i].seq,
+                             .number = events[i].epoch_number,
+                             .stage = events[i].stage,
+                             .detail = events[i].detail,
+                             .kind = events[i].kind};
+  const cv_msg msg = {.kind = CV_MSG_TRACE,
+                      .trace = {.dropped = dropped, .events = sent, .n_events = (uint32_t)count}};
+  return cv_link_send(link, &msg);
+}
+
 cv_status cv_link_send(cv_link *link, const cv_msg *msg) {
   int64_t deadline = cv_clock_ns() + SEND_NS;
   link->out.len = 0;

@@ -7,6 +7,7 @@
 
 #include "coordinator/messages.h"
 #include "runtime/executor.h" /* cv_edge_peer */
+#include "runtime/trace.h"
 
 typedef struct cv_link cv_link;
 
@@ -22,6 +23,11 @@ int cv_link_fd(const cv_link *link);
 /* Sends; blocks while the coordinator takes nothing, at most 10 s. CV_PEER_LOST, CV_TIMEOUT,
  * CV_INVALID, CV_NOMEM. */
 CV_NODISCARD cv_status cv_link_send(cv_link *link, const cv_msg *msg);
+/* Sends trace events (at most CV_LINK_TRACE_CHUNK), and how many were dropped since the last time.
+ */
+enum { CV_LINK_TRACE_CHUNK = 2048 };
+CV_NODISCARD cv_status cv_link_send_trace(cv_link *link, const cv_trace_event *events, size_t count,
+                                          uint64_t dropped);
 /* The next message, waited for until the deadline (0: not at all); its memory is the link's until
  * the next call. CV_TIMEOUT; CV_PEER_LOST: the coordinator is gone; CV_CORRUPT, CV_VERSION. */
 CV_NODISCARD cv_status cv_link_receive(cv_link *link, int64_t deadline_ns, cv_msg *out_msg);

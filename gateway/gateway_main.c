@@ -19,7 +19,7 @@
 #define CONNECT_NS ((int64_t)20000000000)
 #define TURN_NS ((int64_t)100000000)  /* most time between two looks at the trace */
 #define DEFER_NS ((int64_t)500000000) /* where it failed is told before that it failed */
-enum { TRACE_EVENTS = 1 << 17, CHUNK = 2048, LATENCIES = 1 << 20 };
+enum { TRACE_EVENTS = 1 << 17, LATENCIES = 1 << 20 };
 
 typedef struct {
   cv_request_options request;
@@ -218,25 +218,14 @@ static cv_status take(session *s, const cv_msg *msg) {
 }
 
 static cv_status send_trace(session *s) {
-  cv_trace_event events[CHUNK];
-  cv_msg_event sent[CHUNK];
+  cv_trace_event events[CV_LINK_TRACE_CHUNK];
   if (!s->options.trace) return CV_OK;
   for (;;) {
-    size_t count = cv_gateway_trace(s->gateway, events, CHUNK);
+    size_t count = cv_gateway_trace(s->gateway, events, CV_LINK_TRACE_CHUNK);
     uint64_t lost = cv_gateway_trace_dropped(s->gateway) - s->dropped;
     if (count == 0 && lost == 0) return CV_OK;
-    for (size_t i = 0; i < count; i++)
-      sent[i] = (cv_msg_event){.begin = events[i].begin_ns,
-                               .end = events[i].end_ns,
-                               .seq = events[i].seq,
-                               .number = events[i].epoch_number,
-                               .stage = events[i].stage,
-                               .detail = events[i].detail,
-                               .kind = events[i].kind};
-    cv_msg msg = {.kind = CV_MSG_TRACE,
-                  .trace = {.dropped = lost, .events = sent, .n_events = (uint32_t)count}};
     s->dropped += lost;
-    cv_status status = cv_link_send(s->link, &msg);
+    cv_status status = cv_link_send_trace(s->link, events, count, lost);
     if (status != CV_OK) return status;
   }
 }

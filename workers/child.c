@@ -22,7 +22,6 @@ enum {
   STAGES = 256,         /* most of one worker in one plan */
   TURN_MS = 100,        /* most time between two looks at the trace */
   TRACE_EVENTS = 65536, /* a thread keeps between those */
-  CHUNK = 2048,         /* trace events of a message */
   TEXT = 1024,
 };
 
@@ -237,25 +236,14 @@ static cv_status take(child *c, const cv_msg *msg) {
 /* ---- what it is told ---- */
 
 static cv_status send_trace(child *c) {
-  cv_trace_event events[CHUNK];
-  cv_msg_event sent[CHUNK];
+  cv_trace_event events[CV_LINK_TRACE_CHUNK];
   if (!c->options->trace) return CV_OK;
   for (;;) {
-    size_t count = cv_executor_trace(c->executor, events, CHUNK);
+    size_t count = cv_executor_trace(c->executor, events, CV_LINK_TRACE_CHUNK);
     uint64_t lost = cv_executor_trace_dropped(c->executor) - c->dropped;
     if (count == 0 && lost == 0) return CV_OK;
-    for (size_t i = 0; i < count; i++)
-      sent[i] = (cv_msg_event){.begin = events[i].begin_ns,
-                               .end = events[i].end_ns,
-                               .seq = events[i].seq,
-                               .number = events[i].epoch_number,
-                               .stage = events[i].stage,
-                               .detail = events[i].detail,
-                               .kind = events[i].kind};
-    cv_msg msg = {.kind = CV_MSG_TRACE,
-                  .trace = {.dropped = lost, .events = sent, .n_events = (uint32_t)count}};
     c->dropped += lost;
-    cv_status status = cv_link_send(c->link, &msg);
+    cv_status status = cv_link_send_trace(c->link, events, count, lost);
     if (status != CV_OK) return status;
   }
 }
