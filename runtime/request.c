@@ -160,7 +160,7 @@ cv_status cv_request_read_dir(const cv_program *program, const char *dir, cv_ten
                               cv_tensor_format *out_format) {
   request r;
   struct stat about;
-  *out_format = CV_FORMAT_NPY;
+  *out_format = CV_FORMAT_PB;
   memset(inputs, 0, program->n_inputs * sizeof *inputs);
   if (stat(dir, &about) < 0 || !S_ISDIR(about.st_mode))
     return cv_error(CV_IO, "%s: there is no such folder", dir);

@@ -27,7 +27,7 @@ CV_NODISCARD cv_status cv_tensor_file_write(const char *path, cv_tensor_format f
 CV_NODISCARD cv_status cv_request_read(const cv_program *program, const char *const *files,
                                        size_t n_files, cv_tensor *inputs);
 /* The same from DIR/input_K.pb or DIR/input_K.npy; other files are ignored. `out_format`: the form
- * of the first input (npy if there is none). */
+ * of the first input (of a program without inputs pb, the form that is looked for first). */
 CV_NODISCARD cv_status cv_request_read_dir(const cv_program *program, const char *dir,
                                            cv_tensor *inputs, cv_tensor_format *out_format);
 /* Writes results (program outputs' order; absent ones are left out) to DIR/output_K.FORM; makes the

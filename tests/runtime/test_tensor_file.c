@@ -176,6 +176,19 @@ static void test_dirs(void **state) {
   assert_int_equal(cv_results_write_dir(program, "/proc/none/x", format, outputs), CV_IO);
 }
 
+/* A folder without inputs is one of ONNX's test data too. */
+static void test_dir_without_inputs(void **state) {
+  (void)state;
+  cv_tensor none[1];
+  cv_tensor_format format;
+  const cv_program without = {.n_inputs = 0};
+  assert_int_equal(mkdir(in_folder("in0"), 0777), 0);
+  assert_int_equal(cv_request_read_dir(&without, in_folder("in0"), none, &format), CV_OK);
+  assert_int_equal(format, CV_FORMAT_PB);
+  put("in0/input_0.npy", CV_FORMAT_NPY, &count);
+  assert_int_equal(cv_request_read_dir(&without, in_folder("in0"), none, &format), CV_INVALID);
+}
+
 static cv_status through_dir(void *arg) {
   (void)arg;
   cv_tensor inputs[3];
@@ -197,9 +210,10 @@ static void test_each_fault(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_formats), cmocka_unit_test(test_json),
-      cmocka_unit_test(test_request), cmocka_unit_test(test_archive),
-      cmocka_unit_test(test_dirs),    cmocka_unit_test(test_each_fault),
+      cmocka_unit_test(test_formats),    cmocka_unit_test(test_json),
+      cmocka_unit_test(test_request),    cmocka_unit_test(test_archive),
+      cmocka_unit_test(test_dirs),       cmocka_unit_test(test_dir_without_inputs),
+      cmocka_unit_test(test_each_fault),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
