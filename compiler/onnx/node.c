@@ -4,6 +4,7 @@
 
 #include "compiler/onnx/build.h"
 #include "compiler/onnx/import_internal.h"
+#include "compiler/onnx/sample.h"
 #include "compiler/onnx/tensor.h"
 #include "onnx.pb-c.h"
 
@@ -74,61 +75,6 @@ const float *cv_on_floats(const cv_on *n, const char *name, uint32_t *out_n) {
   return !attr ? NULL : attr->n_floats ? attr->floats : none;
 }
 
-/* Whether --state gives this input another value at each request. */
-static bool is_carried(const cv_import_options *options, const char *input) {
-  size_t length = strlen(input);
-  for (uint32_t i = 0; i < options->n_states; i++) {
-    const char *text = options->states[i];
-    if (strncmp(text, input, length) == 0 && text[length] == '=') return true;
-  }
-  return false;
-}
-
-/* The constant for a graph input whose value the caller knows, or CV_ABSENT. */
-static cv_val assumed(cv_on *n, cv_val v) {
-  const cv_import_options *options = n->importer->options;
-  const cv_value_info *info = cv_value_of(n->g, v);
-  const cv_tensor *tensor = NULL;
-  if (!options->value_of || info->block != n->g->body || !info->name) return CV_ABSENT;
-  if (is_carried(options, info->name)) return CV_ABSENT;
-  cv_status status = options->value_of(options->context, info->def_index, info->name, &tensor);
-  if (status != CV_OK) return cv_on_fail(n, status, "%s", cv_error_text());
-  if (!tensor) return CV_ABSENT;
-  if (tensor->dtype != info->type.dtype || tensor->rank != info->type.rank)
-    return cv_on_fail(n, CV_INVALID, "input \"%s\" is %s, the value given for it %s", info->name,
-                      cv_type_text(n->g, &info->type), cv_tensor_shape_text(tensor).text);
-  return cv_graph_const(n->g, tensor->dtype, tensor->rank, tensor->dims, tensor->data);
-}
-
-/* The given dim that binds `sym`: of an input where that dim is the symbol alone. */
-static bool sample_dim(cv_on *n, cv_sym sym, int64_t *out_dim) {
-  const cv_import_options *options = n->importer->options;
-  const cv_block *body = n->g->body;
-  for (uint32_t i = 0; i < body->params.len; i++) {
-    const cv_value_info *info = cv_value_of(n->g, body->params.data[i]);
-    const cv_tensor *tensor = NULL;
-    cv_sym own;
-    for (int d = 0; d < info->type.rank && info->name; d++) {
-      if (!cv_expr_is_symbol(n->g->exprs, info->type.dims[d], &own) || own != sym) continue;
-      cv_status status = options->value_of(options->context, i, info->name, &tensor);
-      if (status != CV_OK) cv_on_fail(n, status, "%s", cv_error_text());
-      if (status != CV_OK || !tensor || tensor->rank != info->type.rank) break;
-      *out_dim = tensor->dims[d];
-      return true;
-    }
-  }
-  return false;
-}
-
-bool cv_on_sample(cv_on *n, cv_expr e, int64_t *out_value) {
-  cv_sym n_symbols = cv_exprs_symbols(n->g->exprs);
-  int64_t *symbols = cv_arena_array(&n->g->arena, int64_t, n_symbols + 1);
-  bool known = n->importer->options->value_of && symbols;
-  for (cv_sym sym = 0; sym < n_symbols && known; sym++)
-    if (cv_expr_uses(n->g->exprs, e, sym)) known = sample_dim(n, sym, &symbols[sym]);
-  return known && cv_expr_eval(n->g->exprs, e, symbols, out_value) == CV_OK;
-}
-
 static void not_known(cv_on *n, uint32_t i, const char *what) {
   const cv_value_info *info = cv_value_of(n->g, n->in[i]);
   bool input = info->block == n->g->body && info->name;
@@ -160,7 +106,7 @@ const int64_t *cv_on_known_ints(cv_on *n, uint32_t i, const char *what, uint32_t
   }
   ints = constant_elems(n, n->in[i], out_n);
   if (ints) return ints;
-  cv_val known = assumed(n, n->in[i]);
+  cv_val known = cv_sample_const(n, n->in[i]);
   if (known < CV_ABSENT) ints = cv_graph_ints(n->g, known, &count);
   *out_n = (uint32_t)count;
   if (!ints && cv_ok(n->g)) not_known(n, i, what);
@@ -173,7 +119,7 @@ const double *cv_on_known_doubles(cv_on *n, uint32_t i, const char *what, uint32
   uint64_t count = 0;
   const double *values = cv_graph_doubles(n->g, n->in[i], &count);
   if (!values) {
-    cv_val known = assumed(n, n->in[i]);
+    cv_val known = cv_sample_const(n, n->in[i]);
     if (known < CV_ABSENT) values = cv_graph_doubles(n->g, known, &count);
   }
   *out_n = (uint32_t)count;

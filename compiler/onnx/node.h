@@ -54,16 +54,16 @@ const char *cv_on_text(const cv_on *n, const char *name, const char *otherwise);
 const int64_t *cv_on_ints(const cv_on *n, const char *name, uint32_t *out_n);
 const float *cv_on_floats(const cv_on *n, const char *name, uint32_t *out_n);
 
-/* Values that must be known now: a constant's elements, or those of a graph input whose value the
- * caller knows. Else the import fails with a sentence that tells of --bind, and NULL. `what` names
- * the input in it. */
+/* Values that must be known now: a constant's elements, or what those graph inputs whose values the
+ * caller knows make of it. Else the import fails with a sentence that tells of --bind, and NULL.
+ * `what` names the input in it. */
 const int64_t *cv_on_known_ints(cv_on *n, uint32_t i, const char *what, uint32_t *out_n);
 const double *cv_on_known_doubles(cv_on *n, uint32_t i, const char *what, uint32_t *out_n);
 /* The same as one number; `otherwise` if the input is absent. */
 int64_t cv_on_known_int(cv_on *n, uint32_t i, const char *what, int64_t otherwise);
-/* The value of an expression over the dims of the graph's inputs for the request that the caller
- * knows (cv_import_options.value_of); false if it is not known. What is built then must state what
- * it assumed. */
+/* The value of an expression, over dims of the graph's inputs and bound elements, for the request
+ * that the caller knows (cv_import_options.value_of); false if it is not known. What is built then
+ * must state what it assumed. In sample.c. */
 bool cv_on_sample(cv_on *n, cv_expr e, int64_t *out_value);
 /* Integer elements as expressions; what is not known becomes symbols in [lo, hi], bound at run
  * time. NULL if that fails (the error is set). */

@@ -437,6 +437,42 @@ static void values_that_shape_the_graph_are_asked_for(void **state) {
   expect(imported(&b, 17, &options), ins, 2, (float[]){4, 6});
 }
 
+/* Also what is computed of them, be it bound as a symbol. */
+static void values_computed_of_the_request_shape_the_graph(void **state) {
+  (void)state;
+  static builder b, chosen;
+  add_ints(&b, "two", 1, (int64_t[]){2});
+  add_input(&b, "x", F, "2,2");
+  add_input(&b, "axes", I64, "1");
+  add_op(&b, "Mod", "axes,two", "odd");
+  add_op(&b, "ReduceSum", "x,odd", "y");
+  add_output(&b, "y");
+  int64_t axis = 3;
+  cv_tensor axes = {.dtype = CV_I64, .rank = 1, .dims = {1}, .data = &axis, .bytes = 8};
+  const cv_import_options options = {.value_of = know_axes, .context = &axes};
+  cv_tensor ins[2] = {floats((float[]){1, 2, 3, 4}, 2, 2, 2), axes};
+  refused(&b, 17, NULL, "must be known when the model is compiled");
+  expect(imported(&b, 17, &options), ins, 2, (float[]){3, 7});
+
+  pb node = pb_node("If", "choice", "c", "m"), yes = branch("Size", "x", "t");
+  pb no = branch("Shape", "x", "e");
+  pb_attr_message(&node, "then_branch", 6, 5, &yes);
+  pb_attr_message(&node, "else_branch", 6, 5, &no);
+  add_ints(&chosen, "two", 1, (int64_t[]){2});
+  add_input(&chosen, "x", F, "2,2");
+  add_input(&chosen, "axes", I64, "1");
+  add_op(&chosen, "Equal", "axes,two", "c");
+  add_node(&chosen, &node);
+  add_output(&chosen, "m");
+  for (axis = 2; axis < 4; axis++) {
+    cv_graph *g = imported(&chosen, 17, &options);
+    const cv_type *type = cv_type_of(g, g->body->results.data[0]);
+    assert_string_equal(cv_type_text(g, type), axis == 2 ? "i64[]" : "i64[2]");
+    assert_int_equal(g->equalities.len, 1); /* another request is refused */
+    cv_graph_destroy(g);
+  }
+}
+
 static void shape_arithmetic_folds_into_dims(void **state) {
   (void)state;
   static builder b;
@@ -520,6 +556,7 @@ int main(void) {
       cmocka_unit_test(an_if_is_built_whole_or_decided),
       cmocka_unit_test(an_if_of_unlike_ranks_is_decided),
       cmocka_unit_test(values_that_shape_the_graph_are_asked_for),
+      cmocka_unit_test(values_computed_of_the_request_shape_the_graph),
       cmocka_unit_test(shape_arithmetic_folds_into_dims),
       cmocka_unit_test(composites_keep_a_named_region),
       cmocka_unit_test(rows_of_an_op_do_not_overlap),
