@@ -14,6 +14,8 @@ static bool rounds(cv_op op) {
     case CV_OP_round:
     case CV_OP_max:
     case CV_OP_min:
+    case CV_OP_cast: /* by itself */
+    case CV_OP_bits:
     case CV_OP_select: return false;
     default: return true;
   }
@@ -119,12 +121,23 @@ static const char *cast_text(cv_emit *emit, cv_dtype from, cv_dtype to, const ch
   return cv_dtype_kind(to) == 'f' ? to_float(emit, source, to, in) : convert(emit, in, to);
 }
 
+/* Half types are computed with as f32: their bits are those of the stored form. */
+static const char *bits_text(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  bool from_half = from == CV_F16 || from == CV_BF16, to_half = to == CV_F16 || to == CV_BF16;
+  if (from == to) return in;
+  if (from_half) in = cv_emit_format(emit, "cv_to_%s(%s)", cv_suffix(emit, from), in);
+  const char *type = cv_vector_type(emit, to_half ? CV_U16 : to);
+  const char *text = cv_emit_format(emit, "(%s)%s", type, in);
+  return to_half ? cv_emit_format(emit, "cv_from_%s(%s)", cv_suffix(emit, to), text) : text;
+}
+
 /* ---- all ---- */
 
 static const char *op_text(cv_emit *emit, const cv_node *node, const char *const *in) {
   cv_dtype operand = cv_type_of(emit->body, node->ins[0])->dtype;
   cv_dtype dtype = cv_type_of(emit->body, node->outs[0])->dtype;
   if (node->op == CV_OP_cast) return cast_text(emit, operand, dtype, in[0]);
+  if (node->op == CV_OP_bits) return bits_text(emit, operand, dtype, in[0]);
   if (node->op == CV_OP_select) {
     return cv_emit_format(emit, "cv_sel_%s(%s, %s, %s)", cv_suffix(emit, cv_compute_dtype(dtype)),
                           in[0], in[1], in[2]);
@@ -155,7 +168,7 @@ const char *emit_map_op(cv_emit *emit, const cv_node *node, const cv_index *at) 
   if (emit->dry) return cv_emit_id(emit, "t");
   const char *text = op_text(emit, node, in);
   bool half = dtype == CV_F16 || dtype == CV_BF16;
-  if (half && rounds(node->op) && node->op != CV_OP_cast) {
+  if (half && rounds(node->op)) {
     text = cv_emit_format(emit, "cv_round_%s(%s)", cv_suffix(emit, dtype), text);
   }
   return emit_var(emit, dtype, text);

@@ -168,6 +168,8 @@ cv_status interp_map(const interp_call *call) {
     for (int64_t i = 0; i < n; i++) {
       cast_element(a->dtype, interp_at(a, i), call->outs[0].dtype, interp_out(call->outs, i));
     }
+  } else if (call->node->op == CV_OP_bits) {
+    if (n > 0) memcpy(call->outs[0].data, a->data, (size_t)n * size);
   } else if (call->node->op == CV_OP_select) {
     const unsigned char *c = a->data;
     for (int64_t i = 0; i < n; i++) {

@@ -56,6 +56,17 @@ static bool same_dims(cv_rule *rule, const cv_type *a, const cv_type *b) {
   return true;
 }
 
+/* Another name of the same bytes. */
+static bool bits_type(cv_rule *rule, cv_dtype from) {
+  cv_dtype to = cv_rule_attr(rule, CV_ATTR_TO)->dtype;
+  if (to == CV_BOOL || cv_dtype_size(to) != cv_dtype_size(from)) {
+    return cv_rule_fail(rule, "the bits of %s are no %s: a number of the same width is wanted",
+                        cv_dtype_name(from), cv_dtype_name(to));
+  }
+  rule->outs[0].dtype = to;
+  return true;
+}
+
 bool cv_rule_map(cv_rule *rule) {
   static const char *const set_text[] = {"any", "a number", "a float", "an integer",
                                          "bool or an integer"};
@@ -76,6 +87,7 @@ bool cv_rule_map(cv_rule *rule) {
     if (!same_dims(rule, a, b)) return false;
   }
   rule->outs[0] = *a;
+  if (rule->op == CV_OP_bits) return bits_type(rule, a->dtype);
   if (rule->op == CV_OP_cast) rule->outs[0].dtype = cv_rule_attr(rule, CV_ATTR_TO)->dtype;
   if (rule->op == CV_OP_eq || rule->op == CV_OP_lt || rule->op == CV_OP_le) {
     rule->outs[0].dtype = CV_BOOL;

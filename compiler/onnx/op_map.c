@@ -137,7 +137,23 @@ void cv_import_cast_like(cv_on *n) {
   cv_on_set(n, 0, cv_cast(n->g, cv_on_in(n, 0), cv_dt(n->g, cv_on_in(n, 1))));
 }
 
-/* Same bits under another dtype of the same width: there is no core op for that. */
+/* The same bits under another dtype of the same width; a bool is a byte of 0 or 1. */
+void cv_import_bit_cast(cv_on *n) {
+  cv_graph *g = n->g;
+  cv_dtype to;
+  cv_val x = cv_on_in(n, 0);
+  int64_t number = cv_on_int(n, "to", 0);
+  if (!cv_dtype_from_onnx((int)number, &to)) {
+    cv_on_fail(n, CV_UNSUPPORTED, "the element type %lld is not supported", (long long)number);
+    return;
+  }
+  if (cv_dt(g, x) == CV_BOOL && to != CV_BOOL) x = cv_cast(g, x, CV_U8);
+  cv_dtype whole = to == CV_BOOL && cv_dt(g, x) != CV_BOOL ? CV_U8 : to;
+  cv_attr attr = {.key = CV_ATTR_TO, .dtype = whole};
+  if (cv_ok(g) && cv_dt(g, x) != whole) x = cv_build(g, CV_OP_bits, &x, 1, &attr, 1);
+  cv_on_set(n, 0, cv_cast(g, x, to));
+}
+
 void cv_import_identity(cv_on *n) { cv_on_set(n, 0, cv_on_in(n, 0)); }
 
 void cv_import_tan(cv_on *n) {

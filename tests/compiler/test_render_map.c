@@ -51,6 +51,7 @@ static const struct {
     {CV_OP_or, "biu", 2, 120, 0},  {CV_OP_xor, "biu", 2, 120, 0},   {CV_OP_shl, "iu", 2, 40, 0},
     {CV_OP_shr, "iu", 2, 40, 0},   {CV_OP_eq, "fiu", 2, 3, 0},      {CV_OP_lt, "fiu", 2, 3, 0},
     {CV_OP_le, "fiu", 2, 3, 0},    {CV_OP_select, "fiub", 3, 0, 0}, {CV_OP_cast, "", 1, 0, 0},
+    {CV_OP_bits, "", 1, 0, 0},
 };
 
 static void add_op(size_t i, cv_dtype dtype) {
@@ -102,6 +103,20 @@ static void casts(void **state) {
       add(from_kind == 'f' && to_kind == 'u' ? 0.9 : 100, 0,
           "graph \"t\" (%%x: %s[61]) { %%y: %s[61] = cast(%%x) {to=%s} } -> (%%y)",
           cv_dtype_name((cv_dtype)from), cv_dtype_name((cv_dtype)to), cv_dtype_name((cv_dtype)to));
+    }
+  }
+  run_cases("native");
+}
+
+/* Small integers are no NaNs as floats. */
+static void bits(void **state) {
+  (void)state;
+  for (int from = 0; from < CV_DTYPE_COUNT; from++) {
+    for (int to = 0; to < CV_DTYPE_COUNT; to++) {
+      cv_dtype a = (cv_dtype)from, b = (cv_dtype)to;
+      if (a == CV_BOOL || b == CV_BOOL || cv_dtype_size(a) != cv_dtype_size(b)) continue;
+      add(100, 0, "graph \"t\" (%%x: %s[61]) { %%y: %s[61] = bits(%%x) {to=%s} } -> (%%y)",
+          cv_dtype_name(a), cv_dtype_name(b), cv_dtype_name(b));
     }
   }
   run_cases("native");
@@ -349,6 +364,7 @@ int main(void) {
       cmocka_unit_test(all_ops_have_cases),
       cmocka_unit_test(each_op),
       cmocka_unit_test(casts),
+      cmocka_unit_test(bits),
       cmocka_unit_test(movement),
       cmocka_unit_test(movement_on_avx2),
   };
