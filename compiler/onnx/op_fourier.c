@@ -1,5 +1,6 @@
 /* DFT and STFT as products with a matrix of cosines and sines: y[k] = sum of x[t] e^(-2 pi i k
- * t/N). The matrix takes (point, part) to (bin, part), a part being real or imaginary. */
+ * t/N). The matrix takes (point, part) to (bin, part), a part being real or imaginary. And the
+ * matrix from a spectrum to mel bins. */
 #include <math.h>
 
 #include "compiler/onnx/build.h"
@@ -148,4 +149,70 @@ void cv_import_stft(cv_on *n) {
                  .in_parts = (int)parts,
                  .out_parts = 2};
   cv_on_set(n, 0, apply(n, join_parts(g, frames), &f));
+}
+
+/* ---- mel ---- */
+
+static double mel_of(double hertz) { return 2595 / M_LN10 * log1p(hertz / 700); }
+
+/* Where mel bin i begins, in bins of the spectrum: they lie evenly on the mel scale. */
+static double mel_edge(int64_t i, int64_t bins, double low, double high, double per_hertz) {
+  double step = (mel_of(high) - mel_of(low)) / (double)(bins + 2);
+  double hertz = 700 * expm1(((double)i * step + mel_of(low)) / 2595 * M_LN10);
+  return floor(hertz * per_hertz);
+}
+
+/* The triangle over [lower, upper) with its top, 1, at `center`. */
+static double triangle(double at, double lower, double center, double upper) {
+  if (at >= center && at < upper) return (upper - at) / (upper - center);
+  if (at < lower || at > center) return 0;
+  return center > lower ? (at - lower) / (center - lower) : 1;
+}
+
+static bool known_double(cv_on *n, uint32_t i, const char *what, double *out) {
+  uint32_t count;
+  const double *given = cv_on_known_doubles(n, i, what, &count);
+  if (!given) return false;
+  if (count == 1) *out = given[0];
+  if (count != 1) cv_on_fail(n, CV_INVALID, "input %u (%s) must hold one number", i, what);
+  return count == 1;
+}
+
+/* [dft_length / 2 + 1, num_mel_bins]: how much each bin of a spectrum adds to each mel bin. */
+void cv_import_mel_weight_matrix(cv_on *n) {
+  cv_graph *g = n->g;
+  cv_dtype to;
+  double low, high;
+  int64_t bins = cv_on_known_int(n, 0, "num_mel_bins", 0);
+  int64_t length = cv_on_known_int(n, 1, "dft_length", 0);
+  int64_t rate = cv_on_known_int(n, 2, "sample_rate", 0);
+  int64_t number = cv_on_int(n, "output_datatype", 1);
+  if (!cv_ok(g) || !known_double(n, 3, "lower_edge_hertz", &low) ||
+      !known_double(n, 4, "upper_edge_hertz", &high))
+    return;
+  if (!cv_dtype_from_onnx((int)number, &to)) {
+    cv_on_fail(n, CV_UNSUPPORTED, "the element type %lld is not supported", (long long)number);
+    return;
+  }
+  if (bins < 1 || bins > MAX_POINTS || length < 1 || length > MAX_POINTS || rate < 1 ||
+      !(low >= 0 && high >= low)) {
+    cv_on_fail(n, CV_INVALID, "%lld mel bins from %g to %g Hz of %lld points at %lld Hz",
+               (long long)bins, low, high, (long long)length, (long long)rate);
+    return;
+  }
+  int64_t dims[2] = {length / 2 + 1, bins};
+  double *data = cv_arena_array(&g->arena, double, (size_t)(dims[0] * dims[1]));
+  double per_hertz = (double)(length + 1) / (double)rate;
+  for (int64_t i = 0; i < bins; i++) {
+    double edge[3];
+    for (int k = 0; k < 3; k++) edge[k] = mel_edge(i + k, bins, low, high, per_hertz);
+    if (edge[2] > (double)dims[0]) {
+      cv_on_fail(n, CV_INVALID, "mel bin %lld ends at %g, beyond the %lld bins of the spectrum",
+                 (long long)i, edge[2], (long long)dims[0]);
+      return;
+    }
+    for (int64_t at = 0; at < dims[0]; at++)
+      data[at * bins + i] = triangle((double)at, edge[0], edge[1], edge[2]);
+  }
+  cv_on_set(n, 0, cv_cast(g, cv_graph_const_borrowed(g, CV_F64, 2, dims, data), to));
 }

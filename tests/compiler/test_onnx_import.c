@@ -473,6 +473,95 @@ static void values_computed_of_the_request_shape_the_graph(void **state) {
   }
 }
 
+static void bits_are_cast_between_dtypes_of_one_width(void **state) {
+  (void)state;
+  static builder b;
+  pb node = pb_node("BitCast", "cast", "x", "i"), back = pb_node("BitCast", "back", "j", "y");
+  pb_attr_int(&node, "to", 6); /* i32 */
+  pb_attr_int(&back, "to", F);
+  pb sign = pb_tensor("sign", 6, 0, NULL, (int32_t[]){INT32_MIN}, 4);
+  pb_message(&b.graph, 5, &sign);
+  add_input(&b, "x", F, "2");
+  add_node(&b, &node);
+  add_op(&b, "BitwiseXor", "i,sign", "j"); /* -x */
+  add_node(&b, &back);
+  add_output(&b, "y");
+  expect(imported(&b, 26, NULL), (cv_tensor[]){floats((float[]){3, -5}, 1, 2, 0)}, 2,
+         (float[]){-3, 5});
+  static builder wide;
+  node = pb_node("BitCast", "cast", "x", "y");
+  pb_attr_int(&node, "to", I64);
+  add_input(&wide, "x", F, "2");
+  add_node(&wide, &node);
+  add_output(&wide, "y");
+  refused(&wide, 26, NULL, "the bits of f32 are no i64");
+}
+
+/* Blocks of 2 of a row of 3, a place of padding before it; what falls there is dropped. */
+static void blocks_of_an_image_are_added_up(void **state) {
+  (void)state;
+  static builder b, uneven;
+  pb node = pb_node("Col2Im", "image", "x,shape,block", "y"), pads = {.len = 0};
+  pb_text(&pads, 1, "pads");
+  pb_int(&pads, 8, 1);
+  pb_int(&pads, 8, 0);
+  pb_int(&pads, 20, 7);
+  pb_message(&node, 5, &pads);
+  add_ints(&b, "shape", 1, (int64_t[]){3});
+  add_ints(&b, "block", 1, (int64_t[]){2});
+  add_input(&b, "x", F, "1,2,3");
+  add_node(&b, &node);
+  add_output(&b, "y");
+  cv_tensor x = floats((float[]){1, 2, 3, 10, 20, 30}, 3, 1, 2);
+  x.dims[2] = 3;
+  expect(imported(&b, 18, NULL), &x, 3, (float[]){12, 23, 30});
+  add_ints(&uneven, "shape", 2, (int64_t[]){3, 3});
+  add_ints(&uneven, "block", 1, (int64_t[]){2});
+  add_input(&uneven, "x", F, "1,2,3");
+  add_node(&uneven, &node);
+  add_output(&uneven, "y");
+  refused(&uneven, 18, NULL, "an image of 2 dims and blocks of 1");
+}
+
+/* The first column's pivot is in its last row; the second matrix is singular. */
+static void a_determinant_is_by_elimination(void **state) {
+  (void)state;
+  static builder b, flat;
+  add_input(&b, "x", F, "n,3,3");
+  add_op(&b, "Det", "x", "y");
+  add_output(&b, "y");
+  cv_tensor x = floats((float[]){0, 2, 1, 1, 1, 1, 4, 0, 2, 1, 2, 3, 2, 4, 6, 0, 0, 1}, 3, 2, 3);
+  x.dims[2] = 3;
+  x.bytes = 18 * sizeof(float);
+  expect(imported(&b, 22, NULL), &x, 2, (float[]){0, 0});
+  ((float *)x.data)[8] = 5;
+  expect(imported(&b, 22, NULL), &x, 2, (float[]){-6, 0});
+  add_input(&flat, "x", F, "2,3");
+  add_op(&flat, "Det", "x", "y");
+  add_output(&flat, "y");
+  refused(&flat, 22, NULL, "square matrices");
+}
+
+static void mel_bins_lie_inside_the_spectrum(void **state) {
+  (void)state;
+  static builder b, beyond;
+  for (int i = 0; i < 2; i++) {
+    builder *at = i == 0 ? &b : &beyond;
+    float low = 0, high = i == 0 ? 4000 : 40000;
+    pb edges[2] = {pb_tensor("low", F, 0, NULL, &low, 4), pb_tensor("high", F, 0, NULL, &high, 4)};
+    add_ints(at, "bins", 1, (int64_t[]){2});
+    add_ints(at, "points", 1, (int64_t[]){8});
+    add_ints(at, "rate", 1, (int64_t[]){8000});
+    pb_message(&at->graph, 5, &edges[0]);
+    pb_message(&at->graph, 5, &edges[1]);
+    add_op(at, "MelWeightMatrix", "bins,points,rate,low,high", "y");
+    add_output(at, "y");
+  }
+  /* edges at 0, 0, 1 and 2 bins */
+  expect(imported(&b, 17, NULL), NULL, 10, (float[]){1, 0, 0, 1, 0, 0, 0, 0, 0, 0});
+  refused(&beyond, 17, NULL, "beyond the 5 bins of the spectrum");
+}
+
 static void shape_arithmetic_folds_into_dims(void **state) {
   (void)state;
   static builder b;
@@ -557,6 +646,10 @@ int main(void) {
       cmocka_unit_test(an_if_of_unlike_ranks_is_decided),
       cmocka_unit_test(values_that_shape_the_graph_are_asked_for),
       cmocka_unit_test(values_computed_of_the_request_shape_the_graph),
+      cmocka_unit_test(bits_are_cast_between_dtypes_of_one_width),
+      cmocka_unit_test(blocks_of_an_image_are_added_up),
+      cmocka_unit_test(a_determinant_is_by_elimination),
+      cmocka_unit_test(mel_bins_lie_inside_the_spectrum),
       cmocka_unit_test(shape_arithmetic_folds_into_dims),
       cmocka_unit_test(composites_keep_a_named_region),
       cmocka_unit_test(rows_of_an_op_do_not_overlap),
