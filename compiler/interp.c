@@ -112,6 +112,36 @@ static cv_status copy_value(const machine *m, cv_val to, const cv_tensor *from) 
 
 static cv_status run_block(const machine *m, const cv_block *block);
 
+/* ---- assumptions ---- */
+
+static bool is_bound(const machine *m, cv_expr e) {
+  for (cv_sym sym = 0; sym < cv_exprs_symbols(m->graph->exprs); sym++)
+    if (m->symbols[sym] == CV_UNBOUND && cv_expr_uses(m->graph->exprs, e, sym)) return false;
+  return true;
+}
+
+/* What builders assumed holds, where its guard does. What hangs on symbols of a loop's body is
+ * checked in each iteration. */
+static cv_status check_equalities(const machine *m) {
+  const cv_graph *graph = m->graph;
+  for (size_t i = 0; i < graph->equalities.len; i++) {
+    const cv_equality *equality = &graph->equalities.data[i];
+    int64_t a, b, holds;
+    if (!is_bound(m, equality->guard) || !is_bound(m, equality->a) || !is_bound(m, equality->b))
+      continue;
+    cv_status status = cv_expr_eval(graph->exprs, equality->guard, m->symbols, &holds);
+    if (status == CV_OK) status = cv_expr_eval(graph->exprs, equality->a, m->symbols, &a);
+    if (status == CV_OK) status = cv_expr_eval(graph->exprs, equality->b, m->symbols, &b);
+    if (status != CV_OK) return status;
+    if (holds != 0 && a != b) {
+      return cv_error(CV_INVALID,
+                      "node \"%s\" needs equal dims, and they are %" PRId64 " and %" PRId64,
+                      equality->source, a, b);
+    }
+  }
+  return CV_OK;
+}
+
 static cv_status run_if(const machine *m, const cv_node *node) {
   cv_tensor *value;
   cv_status status = value_at(m, node->ins[0], &value);
@@ -223,6 +253,7 @@ static cv_status iterate(loop *l, int64_t trips, int64_t most, const int64_t *sy
     if (bytes > 0) memcpy(l->m->symbols, symbols, bytes);
     cv_status status = enter_iteration(l, done);
     if (status == CV_OK) status = run_block(l->m, l->body);
+    if (status == CV_OK) status = check_equalities(l->m);
     if (status == CV_OK) status = leave_iteration(l);
     if (status != CV_OK) return status;
   }
@@ -367,25 +398,6 @@ static cv_status run_block(const machine *m, const cv_block *block) {
   for (size_t i = 0; i < block->nodes.len; i++) {
     cv_status status = run_node(m, block->nodes.data[i]);
     if (status != CV_OK) return status;
-  }
-  return CV_OK;
-}
-
-/* What builders assumed holds, where its guard does. */
-static cv_status check_equalities(const machine *m) {
-  const cv_graph *graph = m->graph;
-  for (size_t i = 0; i < graph->equalities.len; i++) {
-    const cv_equality *equality = &graph->equalities.data[i];
-    int64_t a, b, holds;
-    cv_status status = cv_expr_eval(graph->exprs, equality->guard, m->symbols, &holds);
-    if (status == CV_OK) status = cv_expr_eval(graph->exprs, equality->a, m->symbols, &a);
-    if (status == CV_OK) status = cv_expr_eval(graph->exprs, equality->b, m->symbols, &b);
-    if (status != CV_OK) return status;
-    if (holds != 0 && a != b) {
-      return cv_error(CV_INVALID,
-                      "node \"%s\" needs equal dims, and they are %" PRId64 " and %" PRId64,
-                      equality->source, a, b);
-    }
   }
   return CV_OK;
 }

@@ -473,6 +473,51 @@ static void values_computed_of_the_request_shape_the_graph(void **state) {
   }
 }
 
+/* The slice of one element is of a length that only the body's own symbols tell, yet the sum that
+ * is carried keeps its dims: so do the stacked ones, with no iteration too. */
+static void stacked_items_have_the_dims_that_are_carried(void **state) {
+  (void)state;
+  static builder b;
+  pb body = {.len = 0}, loop = pb_node("Loop", "loop", "trips,go,x", "last,y");
+  const pb nodes[] = {
+      pb_node("Identity", "a", "more", "more_out"), pb_node("Add", "b", "i,one", "end"),
+      pb_node("Slice", "c", "terms,i,end", "term"), pb_node("Add", "d", "sum,term", "sum_out"),
+      pb_node("Identity", "e", "sum_out", "item")};
+  const pb ins[] = {pb_value("i", I64, "1"), pb_value("more", B, ""), pb_value("sum", F, "1")};
+  const char *outs[] = {"more_out", "sum_out", "item"};
+  for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) pb_message(&body, 1, &nodes[i]);
+  for (int i = 0; i < 3; i++) {
+    pb out = pb_value(outs[i], i ? F : B, NULL);
+    pb_message(&body, 11, &ins[i]);
+    pb_message(&body, 12, &out);
+  }
+  pb_attr_message(&loop, "body", 6, 5, &body);
+  pb terms = pb_tensor("terms", F, 1, (int64_t[]){3}, (float[]){1, 2, 3}, 12);
+  pb_message(&b.graph, 5, &terms);
+  add_ints(&b, "one", 1, (int64_t[]){1});
+  add_input(&b, "x", F, "1");
+  add_input(&b, "trips", I64, "");
+  add_input(&b, "go", B, "");
+  add_node(&b, &loop);
+  add_output(&b, "y");
+  int64_t trips = 3;
+  bool go = true;
+  cv_tensor given[3] = {floats((float[]){-2}, 1, 1, 0),
+                        {.dtype = CV_I64, .data = &trips, .bytes = 8},
+                        {.dtype = CV_BOOL, .data = &go, .bytes = 1}};
+  expect(imported(&b, 17, NULL), given, 3, (float[]){-1, 1, 4});
+  trips = 0;
+  cv_graph *g = imported(&b, 17, NULL);
+  cv_tensor y = run(g, given);
+  assert_true(y.rank == 2 && y.dims[0] == 0 && y.dims[1] == 1);
+  cv_tensor_deinit(&y);
+  trips = 4; /* the last slice is empty */
+  int64_t symbols[64];
+  for (int i = 0; i < 64; i++) symbols[i] = CV_UNBOUND;
+  assert_int_equal(cv_graph_interpret(g, given, symbols, &y), CV_INVALID);
+  cv_graph_destroy(g);
+}
+
 static void bits_are_cast_between_dtypes_of_one_width(void **state) {
   (void)state;
   static builder b;
@@ -646,6 +691,7 @@ int main(void) {
       cmocka_unit_test(an_if_of_unlike_ranks_is_decided),
       cmocka_unit_test(values_that_shape_the_graph_are_asked_for),
       cmocka_unit_test(values_computed_of_the_request_shape_the_graph),
+      cmocka_unit_test(stacked_items_have_the_dims_that_are_carried),
       cmocka_unit_test(bits_are_cast_between_dtypes_of_one_width),
       cmocka_unit_test(blocks_of_an_image_are_added_up),
       cmocka_unit_test(a_determinant_is_by_elimination),
