@@ -205,7 +205,7 @@ static void print_prepare(const matmul *mm) {
   cv_emit *emit = mm->emit;
   cv_emit_begin_prepare(emit);
   print_counts(mm);
-  cv_emit_line(emit, "plan->tasks[0] = panels * blocks * %s;",
+  cv_emit_line(emit, "plan->tasks[0] = panels * blocks * (%s);",
                cv_emit_expr(emit, cv_emit_product(emit, mm->dims, mm->batch_rank)));
   int size = (int)cv_dtype_size(mm->gemm.acc);
   int tile = mm->gemm.rows * mm->gemm.columns * size;
@@ -264,7 +264,7 @@ static void print_task(const matmul *mm) {
     cv_emit_line(emit, "rest /= panels;");
   }
   for (int i = mm->batch_rank - 1; i >= 0; i--) {
-    cv_emit_line(emit, "const int64_t batch%d = rest %% %s;", i, cv_emit_expr(emit, mm->dims[i]));
+    cv_emit_line(emit, "const int64_t batch%d = rest %% (%s);", i, cv_emit_expr(emit, mm->dims[i]));
     cv_emit_line(emit, "rest /= %s;", cv_emit_expr(emit, mm->dims[i]));
   }
   if (mm->weights) cv_emit_line(emit, "const int64_t panel = rest;");
