@@ -186,12 +186,27 @@ static bool uniform_index(const cv_emit *emit, const cv_index *at) {
   return true;
 }
 
+/* The lanes of an index. One for all lanes is there whatever lane may be outside: only the ranges
+ * that are the same for all of them guard its load. */
+static const char *index_lanes(cv_emit *emit, cv_val idx, const cv_index *at, bool uniform) {
+  size_t n = emit->ranges.len, kept = 0;
+  if (!uniform || n == 0) return cv_emit_value(emit, idx, at);
+  cv_range *held = cv_arena_copy(emit->arena, emit->ranges.data, n * sizeof *held);
+  for (size_t i = 0; i < n; i++)
+    if (cv_emit_uniform(emit, held[i].at)) emit->ranges.data[kept++] = held[i];
+  emit->ranges.len = kept;
+  const char *text = cv_emit_value(emit, idx, at);
+  memcpy(emit->ranges.data, held, n * sizeof *held);
+  emit->ranges.len = n;
+  return text;
+}
+
 /* The index that idx holds at `at`, as a symbol below `extent`. */
 static cv_sym read_index(cv_emit *emit, cv_val idx, const cv_index *at, cv_expr extent) {
   const cv_known *known = find_index(emit, idx, at, extent);
   if (known != NULL) return known->sym;
   bool uniform = uniform_index(emit, at);
-  const char *lanes = cv_emit_value(emit, idx, at), *text = cv_emit_id(emit, "g");
+  const char *lanes = index_lanes(emit, idx, at, uniform), *text = cv_emit_id(emit, "g");
   const char *limit = cv_emit_expr(emit, extent);
   const char *inside = emit_conditions(emit, false);
   if (uniform) {
