@@ -336,16 +336,34 @@ const char *cv_emit_value(cv_emit *emit, cv_val value, const cv_index *at) {
   return text == NULL ? "0" : keep(emit, value, at, text);
 }
 
+/* What a result is behind its final moves, and its index there: it is computed where it was made,
+ * and only stored by the index behind the moves, which may divide it otherwise. */
+static cv_val before_moves(cv_emit *emit, cv_val from, const cv_index *at, cv_val result,
+                           cv_index *out_index) {
+  cv_val made = result;
+  const cv_node *def = cv_value_of(emit->body, made)->def;
+  while (made != from && def != NULL && (def->op == CV_OP_reshape || def->op == CV_OP_transpose)) {
+    made = def->ins[0];
+    def = cv_value_of(emit->body, made)->def;
+  }
+  (void)cv_index_forward(emit, from, at, made, out_index);
+  return made;
+}
+
 void cv_emit_results(cv_emit *emit, cv_val from, const cv_index *at) {
   const cv_block *block = emit->body->body;
   for (size_t i = 0; i < block->results.len; i++) {
     cv_val result = block->results.data[i];
     const cv_type *type = cv_type_of(emit->body, result);
-    cv_index index;
-    if (!cv_index_forward(emit, from, at, result, &index)) {
+    cv_val made = result;
+    cv_index index, inner;
+    if (cv_index_forward(emit, from, at, result, &index)) {
+      made = before_moves(emit, from, at, result, &inner);
+    } else {
       cv_index_reshape(emit, at, type->dims, type->rank, &index);
+      inner = index;
     }
-    const char *text = cv_emit_value(emit, result, &index);
+    const char *text = cv_emit_value(emit, made, &inner);
     cv_emit_store(emit, result, cv_emit_format(emit, "q%zu", i), &index, text);
   }
 }

@@ -119,16 +119,16 @@ static void write_scalars(const cv_rows *rows, const cv_index *outer, int pass) 
 static void store_scalar_results(const cv_rows *rows, const cv_index *outer) {
   const cv_block *block = rows->emit->body->body;
   for (size_t i = 0; i < block->results.len; i++) {
-    cv_val v = block->results.data[i];
-    cv_index at;
-    if (cv_rows_is_row(rows, cv_rows_base(rows, v))) continue;
-    if (!scalar_index(rows, outer, v, &at)) {
+    cv_val v = block->results.data[i], base = cv_rows_base(rows, v);
+    cv_index at, made;
+    if (cv_rows_is_row(rows, base)) continue;
+    if (!scalar_index(rows, outer, v, &at) || !scalar_index(rows, outer, base, &made)) {
       cv_emit_fail(rows->emit, CV_UNSUPPORTED, "kernel %s: result %zu hangs on no reduce",
                    rows->emit->name, i);
       return;
     }
     cv_emit_store(rows->emit, v, cv_emit_format(rows->emit, "q%zu", i), &at,
-                  cv_emit_value(rows->emit, v, &at));
+                  cv_emit_value(rows->emit, base, &made));
   }
 }
 
@@ -147,9 +147,8 @@ static void store_row_results(const cv_rows *rows, const cv_index *at) {
     cv_index to;
     if (!cv_rows_is_row(rows, base)) continue;
     if (!cv_index_forward(rows->emit, base, at, v, &to)) continue;
-    (void)cv_emit_value(rows->emit, base, at);
     cv_emit_store(rows->emit, v, cv_emit_format(rows->emit, "q%zu", i), &to,
-                  cv_emit_value(rows->emit, v, &to));
+                  cv_emit_value(rows->emit, base, at));
   }
 }
 
