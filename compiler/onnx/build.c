@@ -175,12 +175,17 @@ static void match_batches(cv_graph *g, cv_val *a, cv_val *b) {
   *b = cv_broadcast_to(g, *b, db, rank);
 }
 
-cv_val cv_match_inner(cv_graph *g, cv_val a, cv_val b) {
-  const cv_type ta = *cv_ty(g, a), tb = *cv_ty(g, b);
-  cv_expr dims[CV_MAX_RANK];
-  if (ta.rank < 2 || tb.rank < 2) return b;
-  for (int i = 0; i < tb.rank; i++) dims[i] = i == tb.rank - 2 ? ta.dims[ta.rank - 1] : tb.dims[i];
-  return cv_assume_dims(g, b, dims, tb.rank);
+void cv_match_inner(cv_graph *g, cv_val *a, cv_val *b) {
+  cv_type ta = *cv_ty(g, *a), tb = *cv_ty(g, *b);
+  int64_t known;
+  if (ta.rank < 2 || tb.rank < 2) return;
+  cv_expr *last = &ta.dims[ta.rank - 1], *first = &tb.dims[tb.rank - 2];
+  if (cv_expr_is_const(g->exprs, *first, &known))
+    *last = *first;
+  else
+    *first = *last;
+  *a = cv_assume_dims(g, *a, ta.dims, ta.rank);
+  *b = cv_assume_dims(g, *b, tb.dims, tb.rank);
 }
 
 /* [lead.., m, k] x [k, n] as one matrix product: the weight is used as it is. */
@@ -202,7 +207,7 @@ cv_val cv_matmul_bc(cv_graph *g, cv_val a, cv_val b, cv_dtype to) {
   }
   if (row) a = cv_unsqueeze(g, a, 0);
   if (column) b = cv_unsqueeze(g, b, 1);
-  b = cv_match_inner(g, a, b);
+  cv_match_inner(g, &a, &b);
   if (cv_rank(g, a) > 2 && cv_rank(g, b) == 2) {
     y = merged(g, a, b, to);
   } else {

@@ -108,8 +108,9 @@ cv_val cv_index_along(cv_graph *g, cv_expr extent, int axis, int rank);
 cv_val cv_slice_const(cv_graph *g, cv_val x, int axis, int64_t start, int64_t extent);
 /* numpy.matmul: vectors, broadcast batch dims; leading dims are merged where b is a matrix. */
 cv_val cv_matmul_bc(cv_graph *g, cv_val a, cv_val b, cv_dtype to);
-/* b with its dim before the last assumed to be a's last one, as a matrix product needs. */
-cv_val cv_match_inner(cv_graph *g, cv_val a, cv_val b);
+/* Takes a's last dim and b's before the last for equal, as a matrix product needs: what is known of
+ * one holds for the other. */
+void cv_match_inner(cv_graph *g, cv_val *a, cv_val *b);
 /* A constant of the type with all elements `value`. */
 cv_val cv_full(cv_graph *g, cv_dtype dtype, const cv_expr *dims, int rank, double value);
 /* Indices for gather_nd / scatter_nd from GatherElements' indices along `axis`: [..., rank]. */

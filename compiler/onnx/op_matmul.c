@@ -22,8 +22,8 @@ void cv_import_gemm(cv_on *n) {
   }
   if (cv_on_int(n, "transA", 0)) a = cv_swap(g, a, 0, 1);
   if (cv_on_int(n, "transB", 0)) b = cv_swap(g, b, 0, 1);
-  cv_val y =
-      scaled(g, cv_matmul(g, a, cv_match_inner(g, a, b), cv_dt(g, a)), cv_on_float(n, "alpha", 1));
+  cv_match_inner(g, &a, &b);
+  cv_val y = scaled(g, cv_matmul(g, a, b, cv_dt(g, a)), cv_on_float(n, "alpha", 1));
   if (cv_on_has(n, 2)) {
     y = cv_add(g, y, scaled(g, cv_on_in(n, 2), cv_on_float(n, "beta", 1)));
   }

@@ -177,6 +177,27 @@ static void a_conv_knows_its_channels_by_the_weights(void **state) {
   cv_graph_destroy(g);
 }
 
+/* What is known of one operand's inner dim holds for the other's: a weight stays as it is. */
+static void a_product_knows_its_inner_dim_by_the_weights(void **state) {
+  (void)state;
+  static builder b;
+  pb slice = pb_node("Slice", "s", "x,one,two,one", "part");
+  pb weight = pb_tensor("w", F, 2, (int64_t[]){2, 1}, (float[]){10, 1}, 8);
+  pb_message(&b.graph, 5, &weight);
+  add_ints(&b, "one", 1, (int64_t[]){1});
+  add_ints(&b, "two", 1, (int64_t[]){INT32_MAX});
+  add_input(&b, "x", F, "1,n");
+  add_node(&b, &slice);
+  add_op(&b, "MatMul", "part,w", "y");
+  add_output(&b, "y");
+  cv_graph *g = imported(&b, 17, NULL);
+  for (size_t i = 0; i < g->body->nodes.len; i++) {
+    const cv_node *node = g->body->nodes.data[i];
+    if (node->op == CV_OP_matmul) assert_true(cv_value_of(g, node->ins[1])->is_const);
+  }
+  expect(g, (cv_tensor[]){floats((float[]){1, 2, 3}, 2, 1, 3)}, 1, (float[]){23});
+}
+
 static void a_batch_without_a_name_can_be_fixed(void **state) {
   (void)state;
   static builder b;
@@ -680,6 +701,7 @@ int main(void) {
       cmocka_unit_test(a_batch_without_a_name_can_be_fixed),
       cmocka_unit_test(a_squeeze_of_dims_that_are_not_known_assumes),
       cmocka_unit_test(a_conv_knows_its_channels_by_the_weights),
+      cmocka_unit_test(a_product_knows_its_inner_dim_by_the_weights),
       cmocka_unit_test(a_bound_input_becomes_a_constant),
       cmocka_unit_test(states_pair_inputs_and_outputs),
       cmocka_unit_test(unknown_ops_are_listed_together),

@@ -265,6 +265,20 @@ static const kernel_case moves[] = {
      0,
      {0},
      0},
+    /* the index of a row, which lies over another part of a concat in some lanes */
+    {"graph \"t\" (%x: f32[4,6], %i: i64[3]) { %g: f32[3,6] = gather(%x, %i) {axis=0} %c: "
+     "f32[3,12] "
+     "= concat(%g, %g) {axis=1} %y: f32[3,12] = neg(%c) } -> (%y)",
+     4,
+     0,
+     {0},
+     0},
+    {"graph \"t\" (%x: f32[4,6], %i: i64[3]) { %z: f32[] = const {2} %g: f32[3,6] = gather(%x, %i) "
+     "{axis=0} %p: f32[3,14] = pad(%g, %z) {lo=[0,5], hi=[0,3]} %y: f32[3,14] = neg(%p) } -> (%y)",
+     4,
+     0,
+     {0},
+     0},
     {"graph \"t\" (%x: f32[3,9], %i: i32[2,19]) { %y: f32[3,2,19] = gather(%x, %i) {axis=1} } -> "
      "(%y)",
      9,

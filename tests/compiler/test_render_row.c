@@ -125,6 +125,21 @@ static const kernel_case cases[] = {
      0,
      {3, 0, 0, 0},
      0},
+    /* results behind a reshape that divides them otherwise */
+    {"symbol m [0, 100]\ngraph \"t\" (%x: f32[m,3,20]) { %s: f32[m,3] = reduce(%x) {kind=\"sum\", "
+     "axes=[2]} %n: f32[m,3] = neg(%s) %y: f32[3,m] = reshape(%n) {dims=[3,m]} } -> (%y)",
+     0,
+     0,
+     {7, 0, 0, 0},
+     0},
+    {"symbol m [0, 100]\ngraph \"t\" (%x: f32[m,3]) { %s: f32[m] = reduce(%x) {kind=\"max\", "
+     "axes=[1]} %r: f32[m,1] = reshape(%s) {dims=[m,1]} %b: f32[m,3] = broadcast(%r) {dims=[m,3]} "
+     "%d: f32[m,3] = sub(%x, %b) %t: f32[m] = reduce(%d) {kind=\"sum\", axes=[1]} %y: f32[3,m] = "
+     "reshape(%d) {dims=[3,m]} } -> (%y, %t)",
+     0,
+     1e-5,
+     {7, 0, 0, 0},
+     0},
     /* rows */
     {SOFTMAX("f32", "[4,50]", "[4]", "[4,1]", "1"), 5, 0, {0}, 0},
     {SOFTMAX("f16", "[4,50]", "[4]", "[4,1]", "1"), 5, 0, {0}, 0},
