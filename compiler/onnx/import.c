@@ -128,9 +128,9 @@ static cv_graph *try_import(cv_onnx_file *file, const cv_import_options *options
 /* Turns the last choice that can be turned: false if all were tried. */
 static bool next_choices(cv_choices *choices) {
   choices->decided = choices->used;
-  while (choices->decided > 0 && !choices->taken[choices->decided - 1]) choices->decided--;
+  while (choices->decided > 0 && !choices->as_first[choices->decided - 1]) choices->decided--;
   if (choices->decided == 0) return false;
-  choices->taken[choices->decided - 1] = false;
+  choices->as_first[choices->decided - 1] = false;
   return true;
 }
 

@@ -12,7 +12,7 @@ enum { CV_ONNX_MAX_CALLS = 32, CV_ONNX_MAX_NODES = 1 << 21, CV_ONNX_MAX_CHOICES 
 
 /* Decisions of cv_on_choose, in the order they come up: those of earlier tries are kept. */
 typedef struct {
-  bool taken[CV_ONNX_MAX_CHOICES];
+  bool as_first[CV_ONNX_MAX_CHOICES];
   uint32_t decided, used; /* given from the start; come up in this try */
 } cv_choices;
 

@@ -233,12 +233,12 @@ cv_val cv_on_tensor(cv_on *n, const char *name) {
   return status == CV_OK ? value : cv_graph_fail(n->g, status, "%s", cv_error_text());
 }
 
-bool cv_on_choose(cv_on *n, bool *out_choice) {
+bool cv_on_choose(cv_on *n, bool first, bool *out_choice) {
   cv_choices *choices = n->importer->choices;
-  *out_choice = true;
+  *out_choice = first;
   if (choices->used == CV_ONNX_MAX_CHOICES) return false;
-  if (choices->used == choices->decided) choices->taken[choices->decided++] = true;
-  *out_choice = choices->taken[choices->used++];
+  if (choices->used == choices->decided) choices->as_first[choices->decided++] = true;
+  *out_choice = choices->as_first[choices->used++] ? first : !first;
   return true;
 }
 

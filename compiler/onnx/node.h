@@ -96,10 +96,10 @@ typedef struct {
 cv_node *cv_on_loop(cv_on *n, const cv_on_loop_spec *spec, void *context);
 /* A tensor attribute as constant; CV_ABSENT if absent. */
 cv_val cv_on_tensor(cv_on *n, const char *name);
-/* Decides where a graph can be only one of two things that both may be right: true first; if the
+/* Decides where a graph can be only one of two things that both may be right: `first`, and if the
  * import fails later it is done again with the last decision turned round. False if there have been
  * too many of them. */
-bool cv_on_choose(cv_on *n, bool *out_choice);
+bool cv_on_choose(cv_on *n, bool first, bool *out_choice);
 /* A fresh symbol, its name made from the node's label. */
 cv_expr cv_on_symbol(cv_on *n, const char *what, int64_t lo, int64_t hi);
 

@@ -45,17 +45,16 @@ static bool join_types(cv_graph *g, cv_expr taken, cv_val a, cv_val b, cv_type *
 }
 
 /* Branches of unlike dims, as exporters write a Squeeze that depends on a dim: the graph can be
- * only one of them. It is that of the request at hand; where none is known one is chosen, and the
- * other tried if the import fails later. A request for which the condition is not as chosen is
- * refused. */
+ * only one of them. It is that of the request at hand, or where none is known the first; the other
+ * is tried if the import fails later, as it may in a branch that this request does not take. A
+ * request for which the condition is not as chosen is refused. */
 static void choose(cv_on *n, cv_expr taken, cv_val a, cv_val b) {
   cv_graph *g = n->g;
   bool then;
   const cv_type ta = *cv_ty(g, a), tb = *cv_ty(g, b);
   int64_t now;
   bool sampled = cv_on_sample(n, taken, &now);
-  if (sampled) then = now != 0;
-  if (!sampled && !cv_on_choose(n, &then)) {
+  if (!cv_on_choose(n, !sampled || now != 0, &then) && !sampled) {
     cv_on_fail(
         n, CV_UNSUPPORTED,
         "its branches give %s and %s: one number of dims is needed, or a condition known when "

@@ -13,7 +13,7 @@ def tolerance(folder):
 
 
 def compare_case(folder, case, out):
-    cases.run([cases.CUVIL, "run", os.path.join(folder, "model.onnx"), "--input-dir", os.path.join(folder, case), "--output-dir", out])
+    cases.run([cases.CUVIL, "run", os.path.join(folder, "model.onnx"), "--no-cache", "--input-dir", os.path.join(folder, case), "--output-dir", out])
     atol, rtol = tolerance(folder)
     got, want = cases.load(out), cases.load(os.path.join(folder, case))
     if len(got) != len(want):
