@@ -106,19 +106,25 @@ static cv_status render_targets(cv_program *program, const cv_texts *targets,
 /* The request's values, for those inputs that the graph's structure hangs on. */
 typedef struct {
   const cv_request_options *request; /* NULL: none are known */
-  cv_tensor_list read;               /* what was asked for; the importer holds pointers no longer
-                                        than a call */
+  cv_tensor_list read;               /* what was asked for, each input once; the importer holds
+                                        pointers no longer than a call */
+  cv_vec(uint32_t) indices;          /* of the inputs that were read */
 } known_inputs;
 
 static cv_status value_of(void *context, uint32_t index, const char *input,
                           const cv_tensor **out_tensor) {
   known_inputs *known = context;
-  size_t before = known->read.len;
+  size_t at = 0;
   *out_tensor = NULL;
   if (!known->request) return CV_OK;
-  cv_status status = cv_request_find_input(known->request, index, input, &known->read);
-  if (status == CV_OK && known->read.len > before) *out_tensor = &known->read.data[before].tensor;
-  return status;
+  while (at < known->indices.len && known->indices.data[at] != index) at++;
+  if (at == known->indices.len) {
+    cv_status status = cv_request_find_input(known->request, index, input, &known->read);
+    if (status != CV_OK || known->read.len == at) return status;
+    if (!cv_vec_push(&known->indices, index)) return cv_error_nomem(sizeof index);
+  }
+  *out_tensor = &known->read.data[at].tensor;
+  return CV_OK;
 }
 
 static cv_status compile(const char *model_path, const cv_compile_options *options,
@@ -287,5 +293,6 @@ cv_status cv_compile_open(const char *path, const cv_compile_options *options,
   known_inputs known = {.request = request};
   cv_status status = open_compiled(path, options, &known, out_artifact);
   cv_tensor_list_deinit(&known.read);
+  cv_vec_deinit(&known.indices);
   return status;
 }

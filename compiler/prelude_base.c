@@ -144,23 +144,13 @@ const prelude_piece prelude_base[] = {
      "  return cv_load_@Dx@N(a, @N);\n"
      "}\n"},
     /* Every k-th element; nothing behind the last one is touched. */
-    {"cv_stride", PLAIN " f16 bf16",
+    {"cv_stride", PLAIN " f16 bf16 bool",
      "CV_INLINE @V cv_stride_@Dx@N(const @S *p, int64_t k, int n) {\n"
      "  @S a[@N] = {0};\n"
      "  if (__builtin_constant_p(k) && k == 2) {\n"
      "    const @V lo = cv_load_@Dx@N(p, 2 * n - 1), hi = cv_load_@Dx@N(p + @N, 2 * n - 1 - @N);\n"
      "    return __builtin_shufflevector(lo, hi, @H);\n"
      "  }\n"
-     "  if (n >= @N) {\n"
-     "    for (int l = 0; l < @N; l++) a[l] = p[l * k];\n"
-     "  } else {\n"
-     "    for (int l = 0; l < n; l++) a[l] = p[l * k];\n"
-     "  }\n"
-     "  return cv_load_@Dx@N(a, @N);\n"
-     "}\n"},
-    {"cv_stride", "bool",
-     "CV_INLINE @V cv_stride_@Dx@N(const @S *p, int64_t k, int n) {\n"
-     "  @S a[@N] = {0};\n"
      "  if (n >= @N) {\n"
      "    for (int l = 0; l < @N; l++) a[l] = p[l * k];\n"
      "  } else {\n"

@@ -188,7 +188,7 @@ static cv_status check_one(const cv_program *program, const cv_check *check,
   return status == CV_OK && a != b ? check_failed(program, check, a, b) : status;
 }
 
-cv_status cpu_check_symbol(const cv_program *program, cv_sym sym, const int64_t *symbols) {
+static cv_status check_symbol(const cv_program *program, cv_sym sym, const int64_t *symbols) {
   cv_status status = CV_OK;
   for (uint32_t i = 0; i < program->n_checks && status == CV_OK; i++) {
     const cv_check *check = &program->checks[i];
@@ -198,6 +198,12 @@ cv_status cpu_check_symbol(const cv_program *program, cv_sym sym, const int64_t 
       status = check_one(program, check, symbols);
   }
   return status;
+}
+
+cv_status cpu_bind_late(const cv_program *program, cv_sym sym, int64_t number, const char *where,
+                        int64_t *symbols) {
+  cv_status status = cpu_bind(program, sym, number, where, symbols);
+  return status == CV_OK ? check_symbol(program, sym, symbols) : status;
 }
 
 cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs, int64_t *symbols) {

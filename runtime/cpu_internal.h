@@ -180,11 +180,11 @@ CV_NODISCARD cv_status cpu_describe(const cv_program *program, uint32_t value,
 /* Sets a symbol, checking its bounds; `where` names step or input. */
 CV_NODISCARD cv_status cpu_bind(const cv_program *program, cv_sym sym, int64_t number,
                                 const char *where, int64_t *symbols);
+/* The same for a symbol that a step binds; then looks at the checks that waited for it. */
+CV_NODISCARD cv_status cpu_bind_late(const cv_program *program, cv_sym sym, int64_t number,
+                                     const char *where, int64_t *symbols);
 /* Element number `element` of an integer or bool tensor's data. */
 int64_t cpu_element(const void *data, cv_dtype dtype, uint32_t element);
-/* A step has bound the symbol: looks at the checks that waited for it. */
-CV_NODISCARD cv_status cpu_check_symbol(const cv_program *program, cv_sym sym,
-                                        const int64_t *symbols);
 /* As cv_program_bind_inputs, for symbols of which some have values already. */
 CV_NODISCARD cv_status cpu_bind_inputs(const cv_program *program, const cv_tensor *inputs,
                                        int64_t *symbols);

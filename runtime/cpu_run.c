@@ -141,9 +141,8 @@ static cv_status bind_one(const cpu_runner *runner, const cv_bind *bind, const v
                           const char *step, int64_t *symbols) {
   cv_dtype dtype = runner->program->values[bind->value].dtype;
   int64_t number = cpu_element(data, dtype, bind->element);
-  cv_status status = cpu_bind(runner->program, bind->sym, number, step, symbols);
-  if (status != CV_OK) return cv_error_context(status, "step");
-  return cpu_check_symbol(runner->program, bind->sym, symbols);
+  cv_status status = cpu_bind_late(runner->program, bind->sym, number, step, symbols);
+  return cv_error_context(status, "step");
 }
 
 static cv_status bind_results(const cpu_runner *runner, const cpu_call *call, int64_t *symbols) {

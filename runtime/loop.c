@@ -232,7 +232,7 @@ static cv_status bind_carried(const cpu_loop *loop, const cv_program *program, u
   for (int d = 0; d < value->rank && status == CV_OK; d++) {
     cv_sym sym;
     if (cv_expr_is_symbol(program->exprs, value->dims[d], &sym) && symbols[sym] == CV_UNBOUND)
-      status = cpu_bind(program, sym, loop->ins[2 + i].dims[d], value->name, symbols);
+      status = cpu_bind_late(program, sym, loop->ins[2 + i].dims[d], value->name, symbols);
   }
   return status;
 }
@@ -265,9 +265,7 @@ static cv_status finish(cpu_loop *loop, const cpu_runner *runner, int64_t trips,
   const cv_loop *about = loop->step->loop;
   cv_status status = CV_OK;
   if (about->trips != CV_NONE)
-    status = cpu_bind(runner->program, about->trips, trips, loop->step->name, symbols);
-  if (about->trips != CV_NONE && status == CV_OK)
-    status = cpu_check_symbol(runner->program, about->trips, symbols);
+    status = cpu_bind_late(runner->program, about->trips, trips, loop->step->name, symbols);
   for (uint32_t i = 0; i < about->carried && status == CV_OK; i++)
     status = bind_carried(loop, runner->program, i, symbols);
   for (uint32_t i = 0; i < loop->step->n_outs && status == CV_OK; i++)

@@ -1,6 +1,7 @@
 /* Requests from files, results to files. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -131,28 +132,34 @@ cv_status cv_request_read(const cv_program *program, const char *const *files, s
   return end(&r, status);
 }
 
+cv_status cv_request_read_dir_input(const char *dir, uint32_t k, cv_tensor_list *list,
+                                    cv_tensor_format *out_format) {
+  static const cv_tensor_format formats[] = {CV_FORMAT_PB, CV_FORMAT_NPY};
+  for (int f = 0; f < 2; f++) {
+    char *path = cv_format("%s/input_%" PRIu32 ".%s", dir, k, cv_tensor_format_name(formats[f]));
+    if (!path) return cv_error_nomem(strlen(dir));
+    bool found = access(path, F_OK) == 0;
+    cv_status status = found ? cv_tensor_file_read(path, list) : CV_OK;
+    cv_free(path);
+    *out_format = formats[f];
+    if (found) return status;
+  }
+  return CV_OK;
+}
+
 /* Input number `i` from the folder, if there is a file for it. */
 static cv_status give_from_dir(request *r, const char *dir, uint32_t i, bool *out_found,
                                cv_tensor_format *out_format) {
-  static const cv_tensor_format formats[] = {CV_FORMAT_PB, CV_FORMAT_NPY};
-  cv_status status = CV_OK;
-  *out_found = false;
-  for (int k = 0; k < 2 && status == CV_OK && !*out_found; k++) {
-    char *path = cv_format("%s/input_%" PRIu32 ".%s", dir, i, cv_tensor_format_name(formats[k]));
-    if (!path) return cv_error_nomem(strlen(dir));
-    if (access(path, F_OK) == 0) {
-      cv_tensor_list list = {0};
-      *out_found = true;
-      *out_format = formats[k];
-      status = cv_tensor_file_read(path, &list);
-      if (status == CV_OK && i >= r->program->n_inputs)
-        status = cv_error(CV_INVALID, "%s: the model has %" PRIu32 " inputs", path,
-                          r->program->n_inputs);
-      if (status == CV_OK) status = give(r, i, &list.data[0].tensor, path);
-      cv_tensor_list_deinit(&list);
-    }
-    cv_free(path);
-  }
+  cv_tensor_list list = {0};
+  char where[32];
+  snprintf(where, sizeof where, "input_%" PRIu32, i);
+  cv_status status = cv_request_read_dir_input(dir, i, &list, out_format);
+  *out_found = list.len > 0;
+  if (*out_found && status == CV_OK && i >= r->program->n_inputs)
+    status =
+        cv_error(CV_INVALID, "%s: the model has %" PRIu32 " inputs", where, r->program->n_inputs);
+  if (*out_found && status == CV_OK) status = give(r, i, &list.data[0].tensor, where);
+  cv_tensor_list_deinit(&list);
   return status;
 }
 

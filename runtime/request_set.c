@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "runtime/half.h"
@@ -177,20 +176,14 @@ static void keep_one(cv_tensor_list *list, bool archive, const char *name) {
 
 cv_status cv_request_find_input(const cv_request_options *options, uint32_t index, const char *name,
                                 cv_tensor_list *list) {
-  static const char *const endings[] = {"pb", "npy"};
+  cv_tensor_format format;
   if (is_each(options, name)) return CV_OK;
-  if (!options->input_dir) {
-    const char *file = file_of(options, index, name);
-    cv_status status = file ? cv_tensor_file_read(file, list) : CV_OK;
-    if (file && status == CV_OK) keep_one(list, cv_ends_with(file, ".npz"), name);
-    return status;
-  }
-  for (int i = 0; i < 2; i++) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/input_%u.%s", options->input_dir, index, endings[i]);
-    if (access(path, F_OK) == 0) return cv_tensor_file_read(path, list);
-  }
-  return CV_OK;
+  if (options->input_dir)
+    return cv_request_read_dir_input(options->input_dir, index, list, &format);
+  const char *file = file_of(options, index, name);
+  cv_status status = file ? cv_tensor_file_read(file, list) : CV_OK;
+  if (file && status == CV_OK) keep_one(list, cv_ends_with(file, ".npz"), name);
+  return status;
 }
 
 void cv_requests_deinit(cv_requests *requests) {

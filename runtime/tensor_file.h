@@ -30,6 +30,10 @@ CV_NODISCARD cv_status cv_request_read(const cv_program *program, const char *co
  * of the first input (of a program without inputs pb, the form that is looked for first). */
 CV_NODISCARD cv_status cv_request_read_dir(const cv_program *program, const char *dir,
                                            cv_tensor *inputs, cv_tensor_format *out_format);
+/* Appends what DIR/input_K.pb or, where there is none, DIR/input_K.npy holds to the list, if there
+ * is such a file. Fails as cv_tensor_file_read. */
+CV_NODISCARD cv_status cv_request_read_dir_input(const char *dir, uint32_t k, cv_tensor_list *list,
+                                                 cv_tensor_format *out_format);
 /* Writes results (program outputs' order; absent ones are left out) to DIR/output_K.FORM; makes the
  * folder and those above it. CV_IO. */
 CV_NODISCARD cv_status cv_results_write_dir(const cv_program *program, const char *dir,

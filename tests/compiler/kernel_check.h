@@ -228,4 +228,12 @@ static void check_cases(const char *target, const kernel_case *cases, size_t n) 
   check_close(&set);
 }
 
+/* The same for AVX2, where this CPU may have it. */
+static inline void check_cases_on_avx2(const kernel_case *cases, size_t n) {
+  const cv_target *native;
+  assert_int_equal(cv_target_find("native", &native), CV_OK);
+  if (strcmp(native->arch, "x86-64") != 0) skip();
+  check_cases("x86-64-v3", cases, n);
+}
+
 #endif

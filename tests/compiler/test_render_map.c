@@ -367,10 +367,7 @@ static void movement(void **state) {
 
 static void movement_on_avx2(void **state) {
   (void)state;
-  const cv_target *native;
-  assert_int_equal(cv_target_find("native", &native), CV_OK);
-  if (strcmp(native->arch, "x86-64") != 0) skip();
-  check_cases("x86-64-v3", moves, sizeof moves / sizeof moves[0]);
+  check_cases_on_avx2(moves, sizeof moves / sizeof moves[0]);
 }
 
 int main(void) {

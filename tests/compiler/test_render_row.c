@@ -195,10 +195,7 @@ static void rows(void **state) {
 
 static void rows_on_avx2(void **state) {
   (void)state;
-  const cv_target *native;
-  assert_int_equal(cv_target_find("native", &native), CV_OK);
-  if (strcmp(native->arch, "x86-64") != 0) skip();
-  check_cases("x86-64-v3", cases, sizeof cases / sizeof cases[0]);
+  check_cases_on_avx2(cases, sizeof cases / sizeof cases[0]);
 }
 
 int main(void) {
