@@ -21,6 +21,9 @@ static const struct {
 };
 #define SILENT_NS (20 * SECOND) /* without an answer to a ping a member is lost */
 #define PING_NS SECOND
+/* Neighbours may see a lost member before its own link says so: a member that only lost another one
+ * waits so long for the cause to be named. Less than such a member waits for STOP (link.c). */
+#define SUSPECT_NS (SECOND / 2)
 
 /* One step: what it works on. */
 typedef struct {
@@ -92,6 +95,13 @@ static void stop(step *s) {
   end_when_alone(s);
 }
 
+/* The job ends with this status, for the reason that is in `text`. */
+static void judge(step *s, cv_status status) {
+  bool stops = s->state->phase >= CV_PHASE_STOP;
+  s->state->verdict = status;
+  if (!stops) stop(s);
+}
+
 /* The job ends with this; the first failure is the verdict. While members end well already only the
  * shell can fail (results that cannot be written). */
 __attribute__((format(printf, 3, 4))) static void fail(step *s, cv_status status,
@@ -103,8 +113,7 @@ __attribute__((format(printf, 3, 4))) static void fail(step *s, cv_status status
   va_start(args, format);
   vsnprintf(state->text, sizeof state->text, format, args);
   va_end(args);
-  state->verdict = status;
-  if (!stops) stop(s);
+  judge(s, status);
 }
 
 /* A status that came as a number: never CV_OK, never unknown. */
@@ -157,6 +166,9 @@ void cv_state_describe(const cv_state *state, cv_str *out) {
 static void tick(step *s) {
   cv_state *state = s->state;
   for (uint32_t i = 0; i <= state->job.workers; i++) watch(s, &state->members[i]);
+  if (state->suspects && state->phase < CV_PHASE_STOP &&
+      s->event->now_ns - state->suspected_ns >= SUSPECT_NS)
+    judge(s, CV_PEER_LOST);
   int64_t limit = phases[state->phase].limit_ns;
   if (s->event->now_ns - state->since_ns <= limit) return;
   if (state->phase == CV_PHASE_STOP) {
@@ -315,6 +327,18 @@ static void ready(step *s, cv_member *member, cv_phase phase, uint32_t number) {
     finish_plan(s);
 }
 
+/* FAILED, REFUSED: a loss may be the echo of another member's end. */
+static void failed(step *s, const cv_member *member, uint32_t code, const char *text) {
+  cv_state *state = s->state;
+  if (code != CV_PEER_LOST) {
+    fail(s, status_of(code), "%s: %s", member->name, text);
+  } else if (!state->suspects) {
+    state->suspects = true;
+    state->suspected_ns = s->event->now_ns;
+    snprintf(state->text, sizeof state->text, "%s: %s", member->name, text);
+  }
+}
+
 static void keep(step *s, const cv_member *member, bool expected) {
   if (expected)
     act(s, &(cv_action){.kind = CV_ACTION_KEEP, .member = (uint32_t)(member - s->state->members)});
@@ -329,12 +353,8 @@ static void from_member(step *s, cv_member *member) {
     case CV_MSG_PONG: pong(s, member); break;
     case CV_MSG_PREPARED: ready(s, member, CV_PHASE_PREPARE, msg->prepared.number); break;
     case CV_MSG_UNLOADED: ready(s, member, CV_PHASE_UNLOAD, msg->unloaded.number); break;
-    case CV_MSG_REFUSED:
-      fail(s, status_of(msg->refused.code), "%s: %s", member->name, msg->refused.text);
-      break;
-    case CV_MSG_FAILED:
-      fail(s, status_of(msg->failed.code), "%s: %s", member->name, msg->failed.text);
-      break;
+    case CV_MSG_REFUSED: failed(s, member, msg->refused.code, msg->refused.text); break;
+    case CV_MSG_FAILED: failed(s, member, msg->failed.code, msg->failed.text); break;
     case CV_MSG_DONE:
       keep(s, member, state->phase == CV_PHASE_RUN && member == gateway(state));
       if (state->phase == CV_PHASE_RUN) unload(s);

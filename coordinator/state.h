@@ -59,7 +59,9 @@ typedef struct {
   int64_t since_ns;   /* begin of the phase */
   cv_member *members; /* [workers + 1] */
   cv_status verdict;  /* CV_OK while all is well */
-  char text[4400];    /* and its sentence */
+  char text[4400];    /* and its sentence, or the suspicion's */
+  bool suspects;      /* a member says that it lost another one; is it the cause? */
+  int64_t suspected_ns;
   char folder[24];
 } cv_state;
 

@@ -268,6 +268,45 @@ static void test_lost_member(void **state) {
   }
 }
 
+/* Neighbours see a lost member, before its own link says so: the cause is named, not the echo. */
+static void test_echo_of_a_lost_member(void **state) {
+  (void)state;
+  for (int phase = 0; phase < 2; phase++) {
+    table t;
+    cv_msg echo = {.kind = CV_MSG_FAILED, .failed = {CV_PEER_LOST, "rank 1 on h was lost"}};
+    if (phase == 0)
+      echo = (cv_msg){.kind = CV_MSG_REFUSED, .refused = {1, CV_PEER_LOST, "rank 1 on h was lost"}};
+    for (int cause = 0; cause < 3; cause++) {
+      begin(&t, 1);
+      gather(&t);
+      if (phase == 0)
+        give(&t, (cv_event){.kind = CV_EVENT_PLANNED, .status = CV_OK, .text = ""});
+      else
+        prepare(&t);
+      give_msg(&t, 0, echo);
+      t.now += SECOND / 10;
+      give(&t, (cv_event){.kind = CV_EVENT_TICK});
+      assert_int_equal(t.state.verdict, CV_OK);
+      give_msg(&t, GATEWAY,
+               (cv_msg){.kind = CV_MSG_FAILED, .failed = {CV_PEER_LOST, "rank 0 on h was lost"}});
+      if (cause == 1)
+        give(&t, (cv_event){.kind = CV_EVENT_LEFT, .conn = CONN + 1, .text = "its process ended"});
+      if (cause == 2)
+        give_msg(&t, 1, (cv_msg){.kind = CV_MSG_FAILED, .failed = {CV_NOMEM, "no memory"}});
+      if (cause == 0) { /* none comes: a link that was cut */
+        t.now += SECOND;
+        give(&t, (cv_event){.kind = CV_EVENT_TICK});
+      }
+      static const char *const verdicts[] = {"rank 0 on h: rank 1 on h was lost",
+                                             "rank 1 on h (process 101) is gone: its process ended",
+                                             "rank 1 on h: no memory"};
+      expect_verdict(&t, cause == 2 ? CV_NOMEM : CV_PEER_LOST, verdicts[cause]);
+      assert_int_equal(count(&t, CV_ACTION_SEND, CV_MSG_STOP), WORKERS + (cause != 1));
+      end(&t);
+    }
+  }
+}
+
 static void test_silence(void **state) {
   (void)state;
   table t;
@@ -376,6 +415,7 @@ int main(void) {
       cmocka_unit_test(test_one_that_cannot_take_part),
       cmocka_unit_test(test_who_comes_when_all_is_over),
       cmocka_unit_test(test_lost_member),
+      cmocka_unit_test(test_echo_of_a_lost_member),
       cmocka_unit_test(test_silence),
       cmocka_unit_test(test_who_is_waited_for),
       cmocka_unit_test(test_refused_and_failed),
