@@ -3,9 +3,11 @@
 
 usage: pipeline.py [--rounds R] [--items N] [--only NAME,...] [--out FILE.json]
 Per model (resnet50, bert-base; batch 1, every symbolic dim 1 as pipe_ort.py has it): `cuvil profile` on both cores at once, and the
-plan made of it and of how fast the cores are beside each other (as `speed` of the devices). A round is a worker alone on core 0 (N/2
-requests), the pipeline (mpirun, a rank a core, N requests), and a worker alone on core 1.
+plan made of the mean of both. A round is a worker alone on one core (N/2 requests), the pipeline (mpirun, a rank a core, N requests),
+and a worker alone on the other core; the stages change cores from round to round, since the cores of a shared machine are seldom as fast.
   efficiency = rate of 2 stages / (2 x rate of one core)       wall: N / the longest compute lane; CPU: N / the most CPU time of a rank
+  balance = mean / largest of the stages' median compute times over all rounds, that is, of the cut; in brackets the median of the
+  rounds' own ratios, which what the machine did to one core meanwhile lowers
 A rank's CPU time is that of all its processes (rank 0: gateway and coordinator too); the time to start is taken off by a run of
 one request. After each three rounds ../shared/bench/pipe_ort.py measures onnxruntime with three rounds of as many items.
 Prints a table, never a verdict. CUVIL_BIN names the folder of cuvil, CUVIL_PYTHON a Python with onnx, numpy and onnxruntime.
@@ -75,47 +77,51 @@ def make_model(name, work):
 
 
 def profile_cores(work, artifact):
-    """Profiles both cores at a time, as the pipeline uses them. -> (profile, devices): the profile of core 1, and core 0 by its speed."""
+    """Profiles both cores at a time, as the pipeline uses them. -> a profile whose steps take the mean of both."""
     files = [os.path.join(work, "profile%d.json" % core) for core in (0, 1)]
     running = [subprocess.Popen(["taskset", "-c", str(core), cases.CUVIL, "profile", artifact, "-o", files[core], "--repeat", "40"],
                                 stdout=subprocess.DEVNULL) for core in (0, 1)]
-    if any(p.wait(timeout=600) for p in running):
+    if any([p.wait(timeout=600) for p in running]):
         raise RuntimeError("cuvil profile failed")
-    total = [sum(json.load(open(f))["step_us"][0]) for f in files]
-    devices = os.path.join(work, "devices.yaml")
-    with open(devices, "w") as f:
-        f.write("devices:\n  - {name: w0, kind: cpu, cores: 1, speed: %.4f}\n  - {name: w1, kind: cpu, cores: 1}\n" % (total[1] / total[0]))
-    return files[1], devices
+    both = [json.load(open(f)) for f in files]
+    both[0]["step_us"] = [[statistics.mean(t) for t in zip(*sizes)] for sizes in zip(both[0]["step_us"], both[1]["step_us"])]
+    path = os.path.join(work, "profile.json")
+    with open(path, "w") as f:
+        json.dump(both[0], f)
+    return path
 
 
-def make_plan(work, artifact, stages, profile, devices):
+def make_plan(work, artifact, stages, profile):
     plan = os.path.join(work, "plan%d.json" % stages)
-    cases.run([cases.CUVIL, "plan", artifact, "--stages", str(stages), "--profile", profile, "--devices", devices, "-o", plan])
+    cases.run([cases.CUVIL, "plan", artifact, "--stages", str(stages), "--profile", profile, "-o", plan])
     return plan
 
 
 def measure(name, args):
     work = cases.work_dir("pipeline/" + name)
     path, artifact, inputs = make_model(name, work)
-    profile, devices = profile_cores(work, artifact)
-    one, two = (make_plan(work, artifact, n, profile, devices) for n in (1, 2))
+    profile = profile_cores(work, artifact)
+    one, two = (make_plan(work, artifact, n, profile) for n in (1, 2))
     start_one, start_two = worker(work, [0], 1, one, artifact, inputs)[1], worker(work, [0, 1], 1, two, artifact, inputs)[1]
-    rounds, theirs = [], []
+    rounds, stages, theirs = [], [], []
     for r in range(args.rounds):
         # the pipeline between its two cores alone: what the machine does meanwhile hits all three
-        first = worker(work, [0], args.items // 2, one, artifact, inputs)
-        pipe = worker(work, [0, 1], args.items, two, artifact, inputs)
-        second = worker(work, [1], args.items // 2, one, artifact, inputs)
+        cores = [r % 2, 1 - r % 2]
+        first = worker(work, cores[:1], args.items // 2, one, artifact, inputs)
+        pipe = worker(work, cores, args.items, two, artifact, inputs)
+        second = worker(work, cores[1:], args.items // 2, one, artifact, inputs)
         n = args.items // 2
         alone = (first[0] + second[0]) / (2 * n)
         alone_cpu, pipe_cpu = (first[1] + second[1] - 2 * start_one) / (2 * n - 2), (pipe[1] - start_two) / (args.items - 1)
         rounds.append({"wall": alone * args.items / (2 * pipe[0]), "cpu": alone_cpu / (2 * pipe_cpu), "alone_ms": 1e3 * alone,
                        "pipe_ms": 1e3 * pipe[0] / args.items, "balance": statistics.mean(pipe[2]) / max(pipe[2]),
                        "computing": max(pipe[2]) / pipe[0]})
+        stages.append(pipe[2])
         if r % 3 == 2 or r == args.rounds - 1:
             theirs.append(subprocess.run([sys.executable, cases.shared("bench/pipe_ort.py"), "--rounds", "3", "--items", str(args.items),
                                           "--tmp", work, path], stdout=subprocess.PIPE, text=True, check=True).stdout)
-    return {"rounds": rounds, "median": {k: statistics.median(r[k] for r in rounds) for k in rounds[0]},
+    compute = [1e3 * statistics.median(times) / args.items for times in zip(*stages)]
+    return {"rounds": rounds, "stages_ms": compute, "balance": statistics.mean(compute) / max(compute), "median": {k: statistics.median(r[k] for r in rounds) for k in rounds[0]},
             "best": {k: max(r[k] for r in rounds) for k in ("wall", "cpu", "balance")}, "pipe_ort": "".join(theirs)}
 
 
@@ -130,9 +136,10 @@ def main():
     for name in args.only.split(","):
         results[name] = measure(name, args)
         m, b = results[name]["median"], results[name]["best"]
-        print("%s: one core %.2f ms, pipeline %.2f ms an item; efficiency wall %.3f (best %.3f), CPU %.3f (best %.3f); balance %.3f; "
-              "slowest stage computes %.3f of the time" % (name, m["alone_ms"], m["pipe_ms"], m["wall"], b["wall"], m["cpu"], b["cpu"],
-                                                          m["balance"], m["computing"]), flush=True)
+        print("%s: one core %.2f ms, pipeline %.2f ms an item; efficiency wall %.3f (best %.3f), CPU %.3f (best %.3f); stages %s ms, balance "
+              "%.3f (%.3f); slowest stage computes %.3f of the time"
+              % (name, m["alone_ms"], m["pipe_ms"], m["wall"], b["wall"], m["cpu"], b["cpu"],
+                 "/".join("%.1f" % t for t in results[name]["stages_ms"]), results[name]["balance"], m["balance"], m["computing"]), flush=True)
         print(results[name]["pipe_ort"].rstrip(), flush=True)
     if args.out:
         with open(args.out, "w") as f:
