@@ -106,6 +106,7 @@ static cv_status render_targets(cv_program *program, const cv_texts *targets,
 /* The request's values, for those inputs that the graph's structure hangs on. */
 typedef struct {
   const cv_request_options *request; /* NULL: none are known */
+  bool asked;                        /* the structure hangs on the request, known or not */
   cv_tensor_list read;               /* what was asked for, each input once; the importer holds
                                         pointers no longer than a call */
   cv_vec(uint32_t) indices;          /* of the inputs that were read */
@@ -116,6 +117,7 @@ static cv_status value_of(void *context, uint32_t index, const char *input,
   known_inputs *known = context;
   size_t at = 0;
   *out_tensor = NULL;
+  known->asked = true;
   if (!known->request) return CV_OK;
   while (at < known->indices.len && known->indices.data[at] != index) at++;
   if (at == known->indices.len) {
@@ -252,8 +254,8 @@ static cv_status cache_name(const char *path, const cv_compile_options *options,
   return CV_OK;
 }
 
-/* Compiles to a file that is gone once it is mapped, or is renamed to `keep_as` unless it holds for
- * this request alone. `pattern`: of mkstemp, overwritten. */
+/* Compiles to a file that is gone once it is mapped, or is renamed to `keep_as` unless another
+ * request would be compiled otherwise. `pattern`: of mkstemp, overwritten. */
 static cv_status compile_and_open(const char *path, const cv_compile_options *options,
                                   known_inputs *known, char *pattern, const char *keep_as,
                                   cv_artifact **out_artifact) {
@@ -263,7 +265,7 @@ static cv_status compile_and_open(const char *path, const cv_compile_options *op
   close(fd);
   cv_status status = compile(path, options, known, pattern);
   if (status == CV_OK) status = cv_artifact_open(pattern, out_artifact);
-  bool keep = status == CV_OK && keep_as && known->read.len == 0;
+  bool keep = status == CV_OK && keep_as && !known->asked;
   if (!keep || rename(pattern, keep_as) != 0) unlink(pattern);
   return status;
 }

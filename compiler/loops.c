@@ -134,25 +134,46 @@ static void substitute_joined(cv_emit *emit, cv_loops *loops, cv_sym outer, cv_s
   cv_free(map);
 }
 
+/* Whether the work at the joined axis uses what was found for the two: within one dim an index may
+ * have been simpler (a repeated tensor's remainder) than it is beyond that dim's end. */
+static bool uses_are(cv_emit *emit, const cv_loops *loops) {
+  size_t n = emit->uses.len;
+  cv_expr *found = cv_alloc_or_die(n + 1, sizeof *found);
+  if (n) memcpy(found, emit->uses.data, n * sizeof *found);
+  walk_dry(emit, loops);
+  bool same = emit->uses.len == n && (!n || memcmp(found, emit->uses.data, n * sizeof *found) == 0);
+  cv_free(found);
+  return same;
+}
+
+/* Makes one of axis i and the next. */
+static void join_two(cv_emit *emit, cv_loops *loops, int i) {
+  cv_digit *outer = &loops->axes[i], *inner = &loops->axes[i + 1];
+  cv_sym a = CV_NONE, b = CV_NONE;
+  (void)cv_expr_is_symbol(emit->pool, outer->at, &a);
+  (void)cv_expr_is_symbol(emit->pool, inner->at, &b);
+  cv_expr extent = cv_expr_mul(emit->pool, outer->extent, inner->extent);
+  cv_sym joined = cv_emit_axis(emit, emit->names.data[b].text, extent);
+  cv_expr at = cv_expr_symbol(emit->pool, joined);
+  substitute_joined(emit, loops, a, b, at);
+  *outer = (cv_digit){at, extent};
+  memmove(inner, inner + 1, (size_t)(loops->n - i - 2) * sizeof(cv_digit));
+  loops->n--;
+  if (i < loops->kept) loops->kept--;
+}
+
 static void join_axes(cv_emit *emit, cv_loops *loops) {
   for (int i = loops->n - 2; i >= 0; i--) {
     bool ok = i + 1 != loops->kept;
-    cv_digit *outer = &loops->axes[i], *inner = &loops->axes[i + 1];
     for (size_t u = 0; u < emit->uses.len && ok; u++) {
-      ok = walks_as_one(emit, emit->uses.data[u], outer, inner);
+      ok = walks_as_one(emit, emit->uses.data[u], &loops->axes[i], &loops->axes[i + 1]);
     }
     if (!ok) continue;
-    cv_sym a = CV_NONE, b = CV_NONE;
-    (void)cv_expr_is_symbol(emit->pool, outer->at, &a);
-    (void)cv_expr_is_symbol(emit->pool, inner->at, &b);
-    cv_expr extent = cv_expr_mul(emit->pool, outer->extent, inner->extent);
-    cv_sym joined = cv_emit_axis(emit, emit->names.data[b].text, extent);
-    cv_expr at = cv_expr_symbol(emit->pool, joined);
-    substitute_joined(emit, loops, a, b, at);
-    *outer = (cv_digit){at, extent};
-    memmove(inner, inner + 1, (size_t)(loops->n - i - 2) * sizeof(cv_digit));
-    loops->n--;
-    if (i < loops->kept) loops->kept--;
+    cv_loops apart = *loops;
+    join_two(emit, loops, i);
+    if (uses_are(emit, loops)) continue;
+    *loops = apart;
+    walk_dry(emit, loops);
   }
 }
 

@@ -165,6 +165,13 @@ static const kernel_case moves[] = {
      0,
      {0, 5, 0, 0},
      0},
+    {"graph \"t\" (%x: f32[2,4]) { %r: f32[2,1,4] = reshape(%x) {dims=[2,1,4]} %b: f32[2,2,4] = "
+     "broadcast(%r) {dims=[2,2,4]} %w: f32[2,8] = reshape(%b) {dims=[2,8]} %y: f32[2,4] = "
+     "slice(%w) {starts=[0,4], dims=[2,4], steps=[1,1]} } -> (%y)",
+     0,
+     0,
+     {0},
+     0},
     {"graph \"t\" (%x: f32[3,1,5]) { %y: f32[3,7,5] = broadcast(%x) {dims=[3,7,5]} } -> (%y)",
      0,
      0,
