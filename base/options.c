@@ -97,6 +97,17 @@ cv_status cv_options_parse(const cv_command *command, int argc, char **argv, cv_
   return CV_OK;
 }
 
+static void release(cv_texts *texts) {
+  cv_free(texts->data);
+  *texts = (cv_texts){0};
+}
+
+void cv_options_release(const cv_command *command, cv_texts *words) {
+  for (const cv_option *o = command->options; o && o->name; o++)
+    if (o->kind == CV_OPTION_LIST || o->kind == CV_OPTION_WORDS) release(o->target);
+  release(words);
+}
+
 bool cv_split_assignment(const char *text, const char **out_name, const char **out_value) {
   const char *equals = strchr(text, '=');
   if (!equals || equals == text || !equals[1]) return false;

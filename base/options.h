@@ -16,7 +16,7 @@ typedef enum {
   CV_OPTION_WORDS, /* cv_texts; takes all words up to the next option */
 } cv_option_kind;
 
-/* Texts borrowed from argv. */
+/* A list of texts borrowed from argv; cv_options_release frees the list. */
 typedef struct {
   const char **data;
   uint32_t len;
@@ -43,6 +43,8 @@ typedef struct {
  * rows of their own. */
 CV_NODISCARD cv_status cv_options_parse(const cv_command *command, int argc, char **argv,
                                         cv_texts *out_words);
+/* Frees the lists that a parse made: those of the command's options, and the words. */
+void cv_options_release(const cv_command *command, cv_texts *words);
 
 /* Splits "NAME=VALUE" at the first '='; false if there is none or a side is empty. *out_name is in
  * fresh memory that lives as long as the process. */

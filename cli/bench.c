@@ -199,12 +199,12 @@ cv_status cv_command_bench(int argc, char **argv) {
       "cuvil bench MODEL.onnx|FILE.cuv [--input FILE...] [OPTION...]",
       "Times a model on this machine: whole runs, and each step with its GFLOP/s and GB/s.", rows,
       1, 1};
-  cv_status status = cv_options_parse(&command, argc, argv, &words);
-  if (status != CV_OK) return status;
-  o.steps = !no_steps;
   cv_artifact *artifact = NULL;
   cv_runner runner = {0};
   timing t = {0};
+  cv_status status;
+  CV_TRY(cv_options_parse(&command, argc, argv, &words));
+  o.steps = !no_steps;
   CV_TRY(cv_compile_open(words.data[0], &o.compile, &(cv_request_options){.inputs = o.inputs},
                          &artifact));
   CV_TRY(cv_runner_init(
@@ -216,6 +216,7 @@ out:
   cv_free(t.step_us);
   cv_runner_deinit(&runner);
   cv_artifact_close(artifact);
+  cv_options_release(&command, &words);
   return status;
 }
 
@@ -294,12 +295,12 @@ cv_status cv_command_profile(int argc, char **argv) {
       "cuvil profile FILE.cuv -o PROFILE.json [OPTION...]",
       "Measures the time of each step at several micro-batch sizes, for cuvil plan --profile.",
       rows, 1, 1};
-  cv_status status = cv_options_parse(&command, argc, argv, &words);
-  if (status != CV_OK) return status;
-  if (!o.output) return cv_error(CV_INVALID, "-o is missing: name the profile to write");
   cv_artifact *artifact = NULL;
   cv_runner runner = {0};
   cv_profile profile = {0};
+  cv_status status;
+  CV_TRY(cv_options_parse(&command, argc, argv, &words));
+  if (!o.output) CV_TRY(cv_error(CV_INVALID, "-o is missing: name the profile to write"));
   CV_TRY(cv_compile_open(words.data[0], &o.compile, NULL, &artifact));
   CV_TRY(cv_runner_init(
       &runner, artifact,
@@ -310,5 +311,6 @@ out:
   cv_profile_deinit(&profile);
   cv_runner_deinit(&runner);
   cv_artifact_close(artifact);
+  cv_options_release(&command, &words);
   return status;
 }

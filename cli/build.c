@@ -33,6 +33,20 @@ static cv_status report(const char *path, double seconds) {
   return CV_OK;
 }
 
+/* `output`: NULL: named after the model, or the artifact itself when targets are added to it. */
+static cv_status build(const char *input, const cv_texts *add, const cv_compile_options *options,
+                       const char *output) {
+  int64_t begin = cv_clock_ns();
+  char *made = output ? NULL : add->len ? cv_strdup(input) : default_output(input);
+  const char *path = output ? output : made;
+  if (!path) return cv_error_nomem(strlen(input));
+  cv_status status = add->len ? cv_compile_add_targets(input, add, options, path)
+                              : cv_compile_model(input, options, path);
+  if (status == CV_OK) status = report(path, (double)(cv_clock_ns() - begin) / 1e9);
+  cv_free(made);
+  return status;
+}
+
 cv_status cv_command_build(int argc, char **argv) {
   cv_compile_options compile = {0};
   const char *output = NULL;
@@ -48,14 +62,7 @@ cv_status cv_command_build(int argc, char **argv) {
       "FILE.cuv",
       "Compiles a model ahead of time into an artifact of fused kernels.", rows, 1, 1};
   cv_status status = cv_options_parse(&command, argc, argv, &words);
-  if (status != CV_OK) return status;
-  int64_t begin = cv_clock_ns();
-  char *made = output ? NULL : add.len ? cv_strdup(words.data[0]) : default_output(words.data[0]);
-  const char *path = output ? output : made;
-  if (!path) return cv_error_nomem(strlen(words.data[0]));
-  status = add.len ? cv_compile_add_targets(words.data[0], &add, &compile, path)
-                   : cv_compile_model(words.data[0], &compile, path);
-  if (status == CV_OK) status = report(path, (double)(cv_clock_ns() - begin) / 1e9);
-  cv_free(made);
+  if (status == CV_OK) status = build(words.data[0], &add, &compile, output);
+  cv_options_release(&command, &words);
   return status;
 }

@@ -234,15 +234,16 @@ cv_status cv_command_inspect(int argc, char **argv) {
       "cuvil inspect FILE.cuv|MODEL.onnx [--json]",
       "Shows an artifact: its steps, the bytes at each cut, symbols, targets and sizes.", rows, 1,
       1};
-  cv_status status = cv_options_parse(&command, argc, argv, &words);
-  if (status != CV_OK) return status;
-  cv_artifact *artifact;
-  status = cv_compile_open(words.data[0], &compile, NULL, &artifact);
-  if (status != CV_OK) return status;
+  cv_artifact *artifact = NULL;
+  cv_status status;
+  CV_TRY(cv_options_parse(&command, argc, argv, &words));
+  CV_TRY(cv_compile_open(words.data[0], &compile, NULL, &artifact));
   if (json)
     print_json(cv_artifact_program(artifact));
   else
     print_text(cv_artifact_program(artifact));
+out:
   cv_artifact_close(artifact);
-  return CV_OK;
+  cv_options_release(&command, &words);
+  return status;
 }

@@ -123,13 +123,13 @@ cv_status cv_command_plan(int argc, char **argv) {
       "cuvil plan FILE.cuv --stages N | --devices FILE.yaml [-o PLAN.json] [OPTION...]",
       "Finds the split with the smallest bottleneck; says what it predicts, the bound, and why.",
       rows, 1, 1};
-  cv_status status = cv_options_parse(&command, argc, argv, &words);
-  if (status != CV_OK) return status;
-  if (!o.stages && !o.devices)
-    return cv_error(CV_INVALID, "give --stages N or --devices FILE.yaml");
   cv_artifact *artifact = NULL;
   cv_devices devices = {0};
   cv_plan plan = {0};
+  cv_status status;
+  CV_TRY(cv_options_parse(&command, argc, argv, &words));
+  if (!o.stages && !o.devices)
+    CV_TRY(cv_error(CV_INVALID, "give --stages N or --devices FILE.yaml"));
   CV_TRY(cv_compile_open(words.data[0], &o.compile, NULL, &artifact));
   if (o.devices)
     CV_TRY(cv_devices_load(o.devices, &devices));
@@ -141,5 +141,6 @@ out:
   cv_plan_deinit(&plan);
   cv_devices_deinit(&devices);
   cv_artifact_close(artifact);
+  cv_options_release(&command, &words);
   return status;
 }

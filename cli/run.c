@@ -130,7 +130,9 @@ cv_status cv_command_run(int argc, char **argv) {
       "With --cuts the program is run as a pipeline of stages in this process.",
       rows, 0, 1};
   cv_status status = cv_options_parse(&command, argc, argv, &words);
-  if (status != CV_OK) return status;
-  if (!o.list != (words.len == 1)) return cv_error(CV_INVALID, "give a model, or --list FILE");
-  return o.list ? run_list(&o) : run_model(words.data[0], &o);
+  if (status == CV_OK && !o.list != (words.len == 1))
+    status = cv_error(CV_INVALID, "give a model, or --list FILE");
+  if (status == CV_OK) status = o.list ? run_list(&o) : run_model(words.data[0], &o);
+  cv_options_release(&command, &words);
+  return status;
 }

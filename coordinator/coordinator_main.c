@@ -155,7 +155,7 @@ out:
 int main(int argc, char **argv) {
   job j = {.options = {.listen_fd = -1}};
   options *o = &j.options;
-  static cv_texts words; /* stays as long as the process, as what it points to */
+  cv_texts words;
   const cv_option rows[] = {
       {"--listen-fd", CV_OPTION_INT, &o->listen_fd, "N", "a socket that listens", 0, 1 << 20},
       {"--workers", CV_OPTION_INT, &o->workers, "N", "workers of the job", 1, CV_JOB_WORKERS},
@@ -179,5 +179,6 @@ int main(int argc, char **argv) {
     status = cv_error(CV_INVALID, "give --listen-fd and --workers");
   if (status == CV_OK) status = run(&j, words.data[0], &told);
   if (status != CV_OK && !told) fprintf(stderr, "cuvil-coordinator: %s\n", cv_error_text());
+  cv_options_release(&command, &words);
   return cv_status_exit_code(status);
 }

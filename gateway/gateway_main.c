@@ -326,7 +326,7 @@ static void deinit(session *s) {
 int main(int argc, char **argv) {
   static session s = {.options = {.request = {.repeat = 1}}};
   options *o = &s.options;
-  static cv_texts words; /* stays as long as the process, as what it points to */
+  cv_texts words;
   const cv_option rows[] = {
       {"--control", CV_OPTION_TEXT, &o->control, "ADDRESS:PORT", "of the coordinator", 0, 0},
       {"--rank", CV_OPTION_INT, &o->rank, "R", "0, the rank where it runs", 0, 0},
@@ -348,5 +348,6 @@ int main(int argc, char **argv) {
   if (status != CV_OK && (!o->control || !cv_link_give_up(s.link, o->control, &s.hello, status)))
     fprintf(stderr, "cuvil-gateway on %s: %s\n", s.host, cv_error_text());
   deinit(&s);
+  cv_options_release(&command, &words);
   return cv_status_exit_code(status != CV_OK ? status : s.stop);
 }

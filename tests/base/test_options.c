@@ -17,27 +17,38 @@ typedef struct {
   cv_texts list, words;
 } values;
 
+enum { ROWS = 6 };
+
+static cv_command command_of(values *v, cv_option rows[ROWS]) {
+  const cv_option all[ROWS] = {{"--flag", CV_OPTION_FLAG, &v->flag, NULL, "", 0, 0},
+                               {"-o", CV_OPTION_TEXT, &v->text, "FILE", "", 0, 0},
+                               {"--number", CV_OPTION_INT, &v->number, "N", "", 1, 9},
+                               {"--list", CV_OPTION_LIST, &v->list, "X", "", 0, 0},
+                               {"--words", CV_OPTION_WORDS, &v->words, "X...", "", 0, 0},
+                               {0}};
+  memcpy(rows, all, sizeof all);
+  return (cv_command){"test WORD", "", rows, 1, 2};
+}
+
 static cv_status parse(values *v, cv_texts *words, int argc, const char *const *argv) {
-  const cv_option rows[] = {{"--flag", CV_OPTION_FLAG, &v->flag, NULL, "", 0, 0},
-                            {"-o", CV_OPTION_TEXT, &v->text, "FILE", "", 0, 0},
-                            {"--number", CV_OPTION_INT, &v->number, "N", "", 1, 9},
-                            {"--list", CV_OPTION_LIST, &v->list, "X", "", 0, 0},
-                            {"--words", CV_OPTION_WORDS, &v->words, "X...", "", 0, 0},
-                            {0}};
-  const cv_command command = {"test WORD", "", rows, 1, 2};
+  cv_option rows[ROWS];
+  const cv_command command = command_of(v, rows);
   *v = (values){0};
   return cv_options_parse(&command, argc, (char **)(uintptr_t)argv, words);
+}
+
+static void release(values *v, cv_texts *words) {
+  cv_option rows[ROWS];
+  const cv_command command = command_of(v, rows);
+  cv_options_release(&command, words);
+  assert_null(v->list.data);
+  assert_null(v->words.data);
+  assert_null(words->data);
 }
 
 #define PARSE(...)                                                                         \
   parse(&v, &words, (int)(sizeof((const char *[]){"test", __VA_ARGS__}) / sizeof(char *)), \
         (const char *[]){"test", __VA_ARGS__})
-
-static void release(values *v, cv_texts *words) {
-  cv_free(v->list.data);
-  cv_free(v->words.data);
-  cv_free(words->data);
-}
 
 static void test_all_kinds(void **state) {
   (void)state;
