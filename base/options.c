@@ -108,12 +108,11 @@ void cv_options_release(const cv_command *command, cv_texts *words) {
   release(words);
 }
 
-bool cv_split_assignment(const char *text, const char **out_name, const char **out_value) {
+bool cv_split_assignment(cv_arena *arena, const char *text, const char **out_name,
+                         const char **out_value) {
   const char *equals = strchr(text, '=');
   if (!equals || equals == text || !equals[1]) return false;
-  char *name = cv_alloc_or_die((size_t)(equals - text) + 1, 1);
-  memcpy(name, text, (size_t)(equals - text));
-  *out_name = name;
+  *out_name = cv_arena_strndup(arena, text, (size_t)(equals - text));
   *out_value = equals + 1;
   return true;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/status.h"
 
 typedef enum {
@@ -47,7 +48,8 @@ CV_NODISCARD cv_status cv_options_parse(const cv_command *command, int argc, cha
 void cv_options_release(const cv_command *command, cv_texts *words);
 
 /* Splits "NAME=VALUE" at the first '='; false if there is none or a side is empty. *out_name is in
- * fresh memory that lives as long as the process. */
-bool cv_split_assignment(const char *text, const char **out_name, const char **out_value);
+ * the arena, which may die; *out_value is the end of `text`. */
+bool cv_split_assignment(cv_arena *arena, const char *text, const char **out_name,
+                         const char **out_value);
 
 #endif

@@ -55,9 +55,10 @@ char *cv_cache_folder(const char *subfolder) {
 
 /* ---- compiling ---- */
 
-static cv_status read_fixes(const cv_compile_options *options, cv_import_options *import) {
-  cv_fix_dim *dims = cv_alloc_or_die(options->dims.len, sizeof *dims);
-  cv_fix_input *binds = cv_alloc_or_die(options->binds.len, sizeof *binds);
+static cv_status read_fixes(cv_arena *arena, const cv_compile_options *options,
+                            cv_import_options *import) {
+  cv_fix_dim *dims = cv_arena_array(arena, cv_fix_dim, options->dims.len);
+  cv_fix_input *binds = cv_arena_array(arena, cv_fix_input, options->binds.len);
   *import = (cv_import_options){.batch = options->batch,
                                 .dims = dims,
                                 .n_dims = options->dims.len,
@@ -67,12 +68,12 @@ static cv_status read_fixes(const cv_compile_options *options, cv_import_options
                                 .n_states = options->states.len};
   for (uint32_t i = 0; i < options->dims.len; i++) {
     const char *value;
-    if (!cv_split_assignment(options->dims.data[i], &dims[i].name, &value) ||
+    if (!cv_split_assignment(arena, options->dims.data[i], &dims[i].name, &value) ||
         !cv_parse_i64(value, &dims[i].value))
       return cv_error(CV_INVALID, "--dim %s: give NAME=NUMBER", options->dims.data[i]);
   }
   for (uint32_t i = 0; i < options->binds.len; i++)
-    if (!cv_split_assignment(options->binds.data[i], &binds[i].name, &binds[i].value))
+    if (!cv_split_assignment(arena, options->binds.data[i], &binds[i].name, &binds[i].value))
       return cv_error(CV_INVALID, "--bind %s: give INPUT=VALUE", options->binds.data[i]);
   return CV_OK;
 }
@@ -131,17 +132,18 @@ static cv_status value_of(void *context, uint32_t index, const char *input,
 
 static cv_status compile(const char *model_path, const cv_compile_options *options,
                          known_inputs *known, const char *artifact_path) {
+  cv_arena arena = {.may_die = true};
   cv_import_options import;
-  cv_status status = read_fixes(options, &import);
-  if (status != CV_OK) return status;
-  import.value_of = value_of;
-  import.context = known;
   cv_pass_options passes = {.exact = options->exact,
                             .fast_math = options->fast_math,
                             .dump_after = options->dump_after,
                             .max_fusion = (int)options->max_fusion};
   cv_graph *graph = NULL;
   cv_program *program = NULL;
+  cv_status status;
+  CV_TRY(read_fixes(&arena, options, &import));
+  import.value_of = value_of;
+  import.context = known;
   CV_TRY(cv_onnx_import(model_path, &import, &graph));
   CV_TRY(cv_passes_run(graph, &passes));
   CV_TRY(cv_lower(graph, &passes, &program));
@@ -150,8 +152,7 @@ static cv_status compile(const char *model_path, const cv_compile_options *optio
 out:
   cv_program_destroy(program);
   cv_graph_destroy(graph);
-  cv_free((void *)(uintptr_t)import.dims);
-  cv_free((void *)(uintptr_t)import.binds);
+  cv_arena_deinit(&arena);
   return status;
 }
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/compile.h"
@@ -19,12 +18,12 @@ typedef struct {
 } plan_options;
 
 /* `--profile FILE` or `--profile KIND=FILE`, each for one kind of device. */
-static cv_status read_profiles(const plan_options *o, const cv_program *program,
+static cv_status read_profiles(cv_arena *arena, const plan_options *o, const cv_program *program,
                                const cv_devices *devices, cv_profile *profiles,
                                const cv_profile **by_kind) {
   for (uint32_t i = 0; i < o->profiles.len; i++) {
     const char *kind = NULL, *file = o->profiles.data[i];
-    if (strchr(file, '=') && !cv_split_assignment(file, &kind, &file))
+    if (strchr(file, '=') && !cv_split_assignment(arena, file, &kind, &file))
       return cv_error(CV_INVALID, "--profile %s: give FILE or KIND=FILE", o->profiles.data[i]);
     cv_status status = cv_profile_read(file, program, &profiles[i]);
     if (status != CV_OK) return status;
@@ -45,9 +44,10 @@ static cv_status read_profiles(const plan_options *o, const cv_program *program,
 /* Symbols that --dim fixed are gone already; the others get typical values. */
 static cv_status make_plan(const plan_options *o, const cv_program *program,
                            const cv_devices *devices, cv_plan *plan) {
-  cv_profile *profiles = cv_alloc_or_die(o->profiles.len, sizeof *profiles);
-  const cv_profile **by_kind = cv_alloc_or_die((size_t)devices->n_kinds, sizeof *by_kind);
-  cv_status status = read_profiles(o, program, devices, profiles, by_kind);
+  cv_arena arena = {.may_die = true};
+  cv_profile *profiles = cv_arena_array(&arena, cv_profile, o->profiles.len);
+  const cv_profile **by_kind = cv_arena_array(&arena, const cv_profile *, (size_t)devices->n_kinds);
+  cv_status status = read_profiles(&arena, o, program, devices, profiles, by_kind);
   if (status == CV_OK) {
     cv_plan_request request = {.devices = devices->devices,
                                .n_devices = devices->n_devices,
@@ -62,8 +62,7 @@ static cv_status make_plan(const plan_options *o, const cv_program *program,
     status = cv_plan_program(program, &request, plan);
   }
   for (uint32_t i = 0; i < o->profiles.len; i++) cv_profile_deinit(&profiles[i]);
-  cv_free(profiles);
-  cv_free(by_kind);
+  cv_arena_deinit(&arena);
   return status;
 }
 

@@ -57,19 +57,21 @@ static void on_answer(void *arg, const cv_answer *answer) {
   snprintf(s->text, sizeof s->text, "%s", answer->status == CV_OK ? cv_error_text() : answer->text);
 }
 
-/* All requests once; the tensors stay ours, the arrays go to the gateway. */
+/* All requests once; the tensors' data stays ours. */
 static cv_status run_once(session *s, bool first) {
   uint32_t count = s->requests->count, n = s->program->n_inputs;
+  size_t tensors = (size_t)count * n;
   cv_request *requests = cv_alloc_or_die(count, sizeof *requests);
-  for (uint32_t k = 0; k < count; k++) {
-    cv_tensor *inputs = cv_alloc_or_die(n, sizeof *inputs);
-    memcpy(inputs, s->requests->tensors + (size_t)k * n, n * sizeof *inputs);
-    for (uint32_t i = 0; i < n; i++) inputs[i].owned = false;
-    requests[k] =
-        (cv_request){.inputs = inputs, .reset = first && k == 0, .context = (void *)(uintptr_t)k};
-  }
+  cv_tensor *inputs = cv_alloc_or_die(tensors, sizeof *inputs);
+  if (tensors) memcpy(inputs, s->requests->tensors, tensors * sizeof *inputs);
+  for (size_t i = 0; i < tensors; i++) inputs[i].owned = false;
+  for (uint32_t k = 0; k < count; k++)
+    requests[k] = (cv_request){.inputs = inputs + (size_t)k * n,
+                               .reset = first && k == 0,
+                               .context = (void *)(uintptr_t)k};
   cv_status status = cv_pipeline_run(s->pipeline, requests, count, on_answer, s);
   cv_free(requests);
+  cv_free(inputs);
   return status;
 }
 

@@ -40,7 +40,7 @@ typedef struct {
 CV_NODISCARD cv_status cv_pipeline_use(cv_pipeline *pipeline, const cv_pipeline_plan *plan);
 
 /* Submits the requests in order and returns when all are answered: `on_answer` gets each. The first
- * `count` inputs arrays are taken over, also on failure. Fails with the first request that is
+ * `count` requests' tensors are taken over, also on failure. Fails with the first request that is
  * refused, or when the plan's stages fail: then on_answer has come for all that were admitted. */
 typedef void (*cv_pipeline_answer)(void *arg, const cv_answer *answer);
 CV_NODISCARD cv_status cv_pipeline_run(cv_pipeline *pipeline, const cv_request *requests,

@@ -47,10 +47,11 @@ static cv_status check_each(cv_requests *requests, const char *text, const char 
 
 static cv_status read_each(cv_requests *requests, const char *text) {
   const char *name, *file;
-  if (!cv_split_assignment(text, &name, &file))
+  cv_arena arena = {.may_die = true};
+  if (!cv_split_assignment(&arena, text, &name, &file))
     return cv_error(CV_INVALID, "--each %s: give NAME=FILE", text);
   cv_status status = check_each(requests, text, name, file);
-  cv_free((void *)(uintptr_t)name);
+  cv_arena_deinit(&arena);
   return status;
 }
 

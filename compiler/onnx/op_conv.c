@@ -170,7 +170,8 @@ void cv_import_conv_transpose(cv_on *n) {
   if (!kernel_of(n, x, w, kernel) || !cv_on_read_window(n, x, kernel, &window)) return;
   turn_pads(n, x, &window, &t);
   window.attrs.groups = groups;
-  cv_val y = cv_conv(g, x, turned(n, w, groups), &window.attrs, cv_dt(g, x));
+  w = turned(n, w, groups);
+  cv_val y = cv_conv(g, with_channels(g, x, w, groups), w, &window.attrs, cv_dt(g, x));
   for (int i = 0; t.cuts && i < window.attrs.spatial; i++) {
     cv_expr extent = e_sub(g, e_sub(g, cv_dim(g, y, 2 + i), t.cut_lo[i]), t.cut_hi[i]);
     y = cv_slice_axis(g, y, 2 + i, t.cut_lo[i], extent, 1);

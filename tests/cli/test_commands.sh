@@ -1,5 +1,5 @@
 #!/bin/bash
-# The commands on the model kept here: exit codes, one sentence on stderr, JSON alone on stdout. ctest: labels=release timeout=300
+# The commands on the model kept here: exit codes, one sentence on stderr, JSON alone on stdout. ctest: timeout=300
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 cuvil=$CUVIL_BIN/cuvil

@@ -167,14 +167,19 @@ static void a_squeeze_of_dims_that_are_not_known_assumes(void **state) {
 
 static void a_conv_knows_its_channels_by_the_weights(void **state) {
   (void)state;
-  static builder b;
-  add_input(&b, "x", F, "1,c,4,4");
-  add_input(&b, "w", F, "2,3,1,1");
-  add_op(&b, "Conv", "x,w", "y");
-  add_output(&b, "y");
-  cv_graph *g = imported(&b, 11, NULL);
-  assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[1,2,4,4]");
-  cv_graph_destroy(g);
+  static builder plain, transposed;
+  add_input(&plain, "w", F, "2,3,1,1");
+  add_op(&plain, "Conv", "x,w", "y");
+  add_input(&transposed, "w", F, "3,2,1,1");
+  add_op(&transposed, "ConvTranspose", "x,w", "y");
+  for (int i = 0; i < 2; i++) {
+    builder *b = i ? &transposed : &plain;
+    add_input(b, "x", F, "1,c,4,4");
+    add_output(b, "y");
+    cv_graph *g = imported(b, 11, NULL);
+    assert_string_equal(cv_type_text(g, cv_type_of(g, g->body->results.data[0])), "f32[1,2,4,4]");
+    cv_graph_destroy(g);
+  }
 }
 
 /* What is known of one operand's inner dim holds for the other's: a weight stays as it is. */
