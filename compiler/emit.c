@@ -153,6 +153,7 @@ void cv_emit_deinit(cv_emit *emit) {
   cv_vec_deinit(&emit->names);
   cv_vec_deinit(&emit->dims);
   cv_vec_deinit(&emit->known);
+  cv_vec_deinit(&emit->twins);
   cv_vec_deinit(&emit->buffers);
   cv_vec_deinit(&emit->ranges);
   cv_vec_deinit(&emit->cuts);

@@ -1,4 +1,6 @@
 /* The C text of MAP ops on vectors in compute form. */
+#include <string.h>
+
 #include "compiler/emit_internal.h"
 
 enum { MAX_OPERANDS = 3 };
@@ -80,19 +82,53 @@ static const char *convert(cv_emit *emit, const char *text, cv_dtype to) {
   return cv_emit_format(emit, "__builtin_convertvector(%s, %s)", text, cv_vector_type(emit, to));
 }
 
+/* Of 1 or 2 bytes: they go through i32, there are instructions for that. */
+static bool is_small(cv_dtype dtype) {
+  return cv_dtype_kind(dtype) != 'f' && cv_dtype_size(dtype) < 4;
+}
+
+/* Whether a cast goes through i32 and cuts that: see `narrow`. */
+static bool narrows(cv_dtype from, cv_dtype to) {
+  bool number = from != CV_BOOL && to != CV_BOOL;
+  return number && is_small(to) && (from == CV_I32 || cv_dtype_kind(from) == 'f');
+}
+
+/* The variable of a cast that narrows, and its twin. */
+static const char *narrow(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  const char *wide = from == CV_I32 ? in : emit_var(emit, CV_I32, convert(emit, in, CV_I32));
+  const char *text = cv_emit_format(emit, "cv_narrow_%s(%s)", cv_suffix(emit, to), wide);
+  text = emit_var(emit, to, text);
+  cv_emit_push(&emit->twins, (cv_twin){text, wide});
+  return text;
+}
+
+/* A small integer as i32: from what it was cut from, where that is known. */
+static const char *widen(cv_emit *emit, const char *in, cv_dtype from) {
+  int bits = 8 * (int)cv_dtype_size(from);
+  for (size_t i = emit->twins.len; i-- > 0;) {
+    const cv_twin *twin = &emit->twins.data[i];
+    if (strcmp(twin->text, in) != 0) continue;
+    if (cv_dtype_kind(from) == 'u')
+      return cv_emit_format(emit, "(%s & %d)", twin->wide, (1 << bits) - 1);
+    return cv_emit_format(emit, "(%s << %d >> %d)", twin->wide, 32 - bits, 32 - bits);
+  }
+  return cv_emit_format(emit, "cv_wide_%s(%s)", cv_suffix(emit, from), in);
+}
+
 static const char *cast_from_float(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
   const char *suffix = cv_suffix(emit, from);
   if (to == CV_I64 || to == CV_I32) return convert(emit, in, to);
-  if (to == CV_U64 || to == CV_U32) {
-    return cv_emit_format(emit, "cv_to_%s_%s(%s)", cv_dtype_name(to), suffix, in);
-  }
-  return convert(emit, convert(emit, in, CV_I32), to);
+  return cv_emit_format(emit, "cv_to_%s_%s(%s)", cv_dtype_name(to), suffix, in);
 }
 
-/* Small integers go through i32: there is an instruction for that. */
 static const char *to_float(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
-  bool small = cv_dtype_kind(from) != 'f' && cv_dtype_size(from) < 4;
-  return convert(emit, small ? convert(emit, in, CV_I32) : in, to);
+  return convert(emit, is_small(from) ? widen(emit, in, from) : in, to);
+}
+
+static const char *cast_integer(cv_emit *emit, cv_dtype from, cv_dtype to, const char *in) {
+  if (!is_small(from) || is_small(to)) return convert(emit, in, to);
+  in = widen(emit, in, from);
+  return to == CV_I32 ? in : convert(emit, in, to);
 }
 
 /* To f16 and bf16: through f32, rounded so that the second rounding gives the right result. */
@@ -118,7 +154,8 @@ static const char *cast_text(cv_emit *emit, cv_dtype from, cv_dtype to, const ch
   if (cv_dtype_kind(source) == 'f' && cv_dtype_kind(to) != 'f') {
     return cast_from_float(emit, source, to, in);
   }
-  return cv_dtype_kind(to) == 'f' ? to_float(emit, source, to, in) : convert(emit, in, to);
+  return cv_dtype_kind(to) == 'f' ? to_float(emit, source, to, in)
+                                  : cast_integer(emit, source, to, in);
 }
 
 /* Half types are computed with as f32: their bits are those of the stored form. */
@@ -166,6 +203,8 @@ const char *emit_map_op(cv_emit *emit, const cv_node *node, const cv_index *at) 
   }
   for (uint32_t i = 0; i < node->n_ins; i++) in[i] = cv_emit_value(emit, node->ins[i], at);
   if (emit->dry) return cv_emit_id(emit, "t");
+  cv_dtype operand = cv_type_of(emit->body, node->ins[0])->dtype;
+  if (node->op == CV_OP_cast && narrows(operand, dtype)) return narrow(emit, operand, dtype, in[0]);
   const char *text = op_text(emit, node, in);
   bool half = dtype == CV_F16 || dtype == CV_BF16;
   if (half && rounds(node->op)) {

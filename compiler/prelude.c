@@ -175,6 +175,8 @@ static void choose(chooser *c, const prelude_piece *table) {
 static const char x86_types[] =
     "#ifndef __clang__\n"
     "typedef char gcc_i8x16 __attribute__((vector_size(16)));\n"
+    "typedef char gcc_i8x32 __attribute__((vector_size(32)));\n"
+    "typedef long long gcc_i64x2 __attribute__((vector_size(16)));\n"
     "typedef long long gcc_i64x4 __attribute__((vector_size(32)));\n"
     "typedef long long gcc_i64x8 __attribute__((vector_size(64)));\n"
     "#endif\n";

@@ -125,6 +125,15 @@ const prelude_piece prelude_base[] = {
      "  }\n"
      "  return r;\n"
      "}\n"},
+    /* Between integers of 1 or 2 bytes and i32. */
+    {"cv_wide", "i8 u8 i16 u16",
+     "CV_INLINE i32x@N cv_wide_@Dx@N(@V v) {\n"
+     "  return __builtin_convertvector(v, i32x@N);\n"
+     "}\n"},
+    {"cv_narrow", "i8 u8 i16 u16",
+     "CV_INLINE @V cv_narrow_@Dx@N(i32x@N v) {\n"
+     "  return __builtin_convertvector(v, @V);\n"
+     "}\n"},
     /* Loads and stores in compute form. */
     {"cv_load", PLAIN,
      "CV_INLINE @V cv_load_@Dx@N(const @S *p, int n) { return cv_get_@Dx@N(p, n); }\n"},

@@ -201,6 +201,19 @@ const prelude_piece prelude_ops[] = {
         "{\n" WHOLE_PUT(t) "  const " m " m = (" m "){" lanes                                      \
                            "} < n;\n  __builtin_ia32_maskstore" op "((" i " *)p, m, (" i ")v);\n}" \
   }
+/* 8 bytes and i32x8: gcc goes by each element. */
+#define WIDE(t, how)                                                                      \
+  {                                                                                       \
+    "cv_wide", t,                                                                         \
+        "(i32x8)__builtin_ia32_pmov" how "bd256((gcc_i8x16)(gcc_i64x2){(long long)v, 0})" \
+  }
+#define CUT(t)                                                                       \
+  {                                                                                  \
+    "cv_narrow", t,                                                                  \
+        "(" t                                                                        \
+        ")__builtin_shufflevector((gcc_i8x32)v, (gcc_i8x32)v, 0, 4, 8, 12, 16, 20, " \
+        "24, 28)"                                                                    \
+  }
 #define L8 "0, 1, 2, 3, 4, 5, 6, 7"
 #define L4 "0, 1, 2, 3"
 
@@ -259,6 +272,10 @@ const prelude_native prelude_natives_x86[] = {
     X86_256("f32", "8", "ps"),
     X86_256("f64", "4", "pd"),
     X86_128("f32", "4", "ps"),
+    WIDE("i8x8", "sx"),
+    WIDE("u8x8", "zx"),
+    CUT("i8x8"),
+    CUT("u8x8"),
     {"cv_from", "f16x16", "__builtin_ia32_vcvtph2ps512_mask((i16x16)h, (f32x16){0}, -1, 4)"},
     {"cv_from", "f16x8", "__builtin_ia32_vcvtph2ps256((i16x8)h)"},
     {"cv_to", "f16x16", "(u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 0, (i16x16){0}, -1)"},

@@ -79,6 +79,11 @@ typedef struct {
   cv_sym sym;
 } cv_known;
 
+/* A C variable of an integer of 1 or 2 bytes, and the one of i32 that it was cut from. */
+typedef struct {
+  const char *text, *wide;
+} cv_twin;
+
 /* A value that is read from memory: `text` is the C pointer to element `base` of the row-major
  * tensor. */
 typedef struct {
@@ -106,6 +111,7 @@ typedef struct cv_emit {
   cv_vec(cv_name) names;     /* by symbol; text NULL: unknown */
   cv_vec(cv_sym) dims;       /* the kernel's dims, in order */
   cv_vec(cv_known) known;    /* a stack: see cv_emit_mark */
+  cv_vec(cv_twin) twins;     /* variables are never reused, so none is taken off */
   cv_vec(cv_buffer) buffers; /* given buffers */
   cv_vec(cv_range) ranges;   /* what holds where code is emitted now: guards of loads */
   cv_vec(cv_split) cuts;     /* digits that were divided, to join them again */

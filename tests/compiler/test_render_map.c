@@ -108,6 +108,27 @@ static void casts(void **state) {
   run_cases("native");
 }
 
+/* Through 1 or 2 bytes, where integers wrap and floats stay within the type. */
+static void casts_through_small_integers(void **state) {
+  static const char *const from[] = {"f32", "f64", "f16", "i32", "i64"};
+  static const char *const small[] = {"i8", "u8", "i16", "u16"};
+  static const char *const to[] = {"f32", "f64", "f16", "i32", "i64", "u32", "i8", "u16"};
+  (void)state;
+  for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
+    for (size_t j = 0; j < sizeof small / sizeof small[0]; j++) {
+      for (size_t k = 0; k < sizeof to / sizeof to[0]; k++) {
+        if (strcmp(small[j], to[k]) == 0) continue;
+        double most = from[i][0] == 'i' ? 1e5 : small[j][0] == 'u' ? 250 : 120;
+        add(most, 0,
+            "graph \"t\" (%%x: %s[61]) { %%a: %s[61] = %s(%%x) %%s: %s[61] = cast(%%a) {to=%s} "
+            "%%y: %s[61] = cast(%%s) {to=%s} } -> (%%y)",
+            from[i], from[i], small[j][0] == 'u' ? "abs" : "neg", small[j], small[j], to[k], to[k]);
+      }
+    }
+  }
+  run_cases("native");
+}
+
 /* Small integers are no NaNs as floats. */
 static void bits(void **state) {
   (void)state;
@@ -382,6 +403,7 @@ int main(void) {
       cmocka_unit_test(all_ops_have_cases),
       cmocka_unit_test(each_op),
       cmocka_unit_test(casts),
+      cmocka_unit_test(casts_through_small_integers),
       cmocka_unit_test(bits),
       cmocka_unit_test(movement),
       cmocka_unit_test(movement_on_avx2),
