@@ -6,22 +6,6 @@
 #include "base/alloc.h"
 #include "runtime/half.h"
 
-/* TensorProto's fields. */
-enum {
-  DIMS = 1,
-  DATA_TYPE = 2,
-  SEGMENT = 3,
-  FLOAT_DATA = 4,
-  INT32_DATA = 5,
-  STRING_DATA = 6,
-  INT64_DATA = 7,
-  NAME = 8,
-  RAW_DATA = 9,
-  DOUBLE_DATA = 10,
-  UINT64_DATA = 11,
-  EXTERNAL_DATA = 13,
-  DATA_LOCATION = 14
-};
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
 typedef struct {
@@ -104,22 +88,22 @@ static bool read_head(cursor c, head *out) {
   field f;
   while (next_field(&c, &f)) {
     switch (f.number) {
-      case DIMS:
+      case CV_PB_DIMS:
         if (f.kind == VARINT) add_dim(out, f.value);
         while (f.kind == BYTES && f.bytes.at < f.bytes.end && !f.bytes.failed && !out->too_many)
           add_dim(out, read_varint(&f.bytes));
         c.failed = c.failed || f.bytes.failed;
         break;
-      case DATA_TYPE: out->data_type = f.value; break;
-      case NAME: out->name = f.bytes; break;
-      case RAW_DATA:
+      case CV_PB_DATA_TYPE: out->data_type = f.value; break;
+      case CV_PB_NAME: out->name = f.bytes; break;
+      case CV_PB_RAW_DATA:
         out->has_raw = true;
         out->raw = f.bytes;
         break;
-      case STRING_DATA: out->strings = true; break;
-      case SEGMENT:
-      case EXTERNAL_DATA: out->external = true; break;
-      case DATA_LOCATION: out->external = out->external || f.value != 0; break;
+      case CV_PB_STRING_DATA: out->strings = true; break;
+      case CV_PB_SEGMENT:
+      case CV_PB_EXTERNAL_DATA: out->external = true; break;
+      case CV_PB_DATA_LOCATION: out->external = out->external || f.value != 0; break;
       default: break;
     }
   }
@@ -129,12 +113,12 @@ static bool read_head(cursor c, head *out) {
 /* The typed field that holds elements of a dtype (onnx.proto says which). */
 static uint32_t field_of(cv_dtype dtype) {
   switch (dtype) {
-    case CV_F32: return FLOAT_DATA;
-    case CV_F64: return DOUBLE_DATA;
-    case CV_I64: return INT64_DATA;
+    case CV_F32: return CV_PB_FLOAT_DATA;
+    case CV_F64: return CV_PB_DOUBLE_DATA;
+    case CV_I64: return CV_PB_INT64_DATA;
     case CV_U32:
-    case CV_U64: return UINT64_DATA;
-    default: return INT32_DATA;
+    case CV_U64: return CV_PB_UINT64_DATA;
+    default: return CV_PB_INT32_DATA;
   }
 }
 
@@ -232,11 +216,11 @@ static void put_bytes(cv_str *out, uint32_t number, const void *data, size_t byt
 
 void cv_tensor_pb_print(const char *name, const cv_tensor *tensor, cv_str *out) {
   for (int d = 0; d < tensor->rank; d++) {
-    put_varint(out, DIMS << 3 | VARINT);
+    put_varint(out, CV_PB_DIMS << 3 | VARINT);
     put_varint(out, (uint64_t)tensor->dims[d]);
   }
-  put_varint(out, DATA_TYPE << 3 | VARINT);
+  put_varint(out, CV_PB_DATA_TYPE << 3 | VARINT);
   put_varint(out, (uint64_t)cv_dtype_onnx(tensor->dtype));
-  if (name && *name) put_bytes(out, NAME, name, strlen(name));
-  put_bytes(out, RAW_DATA, tensor->data, tensor->bytes);
+  if (name && *name) put_bytes(out, CV_PB_NAME, name, strlen(name));
+  put_bytes(out, CV_PB_RAW_DATA, tensor->data, tensor->bytes);
 }

@@ -7,6 +7,23 @@
 #include "base/str.h"
 #include "runtime/npy.h"
 
+/* TensorProto's fields. */
+enum {
+  CV_PB_DIMS = 1,
+  CV_PB_DATA_TYPE = 2,
+  CV_PB_SEGMENT = 3,
+  CV_PB_FLOAT_DATA = 4,
+  CV_PB_INT32_DATA = 5,
+  CV_PB_STRING_DATA = 6,
+  CV_PB_INT64_DATA = 7,
+  CV_PB_NAME = 8,
+  CV_PB_RAW_DATA = 9,
+  CV_PB_DOUBLE_DATA = 10,
+  CV_PB_UINT64_DATA = 11,
+  CV_PB_EXTERNAL_DATA = 13,
+  CV_PB_DATA_LOCATION = 14,
+};
+
 /* Parses one TensorProto: raw data or typed fields; the name too (NULL if empty). `where` begins
  * sentences. CV_INVALID, CV_UNSUPPORTED (strings, external data, a dtype we do not have), CV_NOMEM.
  */

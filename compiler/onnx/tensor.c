@@ -5,23 +5,7 @@
 
 #include "compiler/onnx/prune.h"
 #include "onnx.pb-c.h"
-
-/* Numbers of TensorProto's fields. */
-enum {
-  DIMS = 1,
-  DATA_TYPE = 2,
-  SEGMENT = 3,
-  FLOAT_DATA = 4,
-  INT32_DATA = 5,
-  STRING_DATA = 6,
-  INT64_DATA = 7,
-  NAME = 8,
-  RAW_DATA = 9,
-  DOUBLE_DATA = 10,
-  UINT64_DATA = 11,
-  EXTERNAL_DATA = 13,
-  DATA_LOCATION = 14
-};
+#include "runtime/tensor_pb.h"
 
 typedef struct {
   cv_onnx_tensor tensor;
@@ -104,20 +88,20 @@ static bool add_external(reader *r, const cv_wire_field *entry) {
 static bool read_field(reader *r, const cv_wire_field *field) {
   bool bytes = field->type == CV_WIRE_BYTES, varint = field->type == CV_WIRE_VARINT;
   switch (field->number) {
-    case DIMS: return (bytes || varint) && add_dims(r, field);
-    case DATA_TYPE: r->data_type = field->value; return varint;
-    case SEGMENT: r->segment = true; return true;
-    case NAME:
+    case CV_PB_DIMS: return (bytes || varint) && add_dims(r, field);
+    case CV_PB_DATA_TYPE: r->data_type = field->value; return varint;
+    case CV_PB_SEGMENT: r->segment = true; return true;
+    case CV_PB_NAME:
       r->tensor.name = field->data;
       r->tensor.name_size = field->size;
       return bytes;
-    case RAW_DATA:
+    case CV_PB_RAW_DATA:
       r->has_raw = true;
       r->tensor.bytes = field->data;
       r->raw_size = field->size;
       return bytes;
-    case EXTERNAL_DATA: return bytes && add_external(r, field);
-    case DATA_LOCATION: r->external = field->value == 1; return varint;
+    case CV_PB_EXTERNAL_DATA: return bytes && add_external(r, field);
+    case CV_PB_DATA_LOCATION: r->external = field->value == 1; return varint;
     default: return true;
   }
 }
@@ -210,12 +194,12 @@ static void store(void *out, size_t i, size_t size, uint64_t value) {
 static uint32_t field_of(cv_dtype dtype, cv_wire_type *out_type) {
   *out_type = CV_WIRE_VARINT;
   switch (dtype) {
-    case CV_F32: *out_type = CV_WIRE_I32; return FLOAT_DATA;
-    case CV_F64: *out_type = CV_WIRE_I64; return DOUBLE_DATA;
-    case CV_I64: return INT64_DATA;
+    case CV_F32: *out_type = CV_WIRE_I32; return CV_PB_FLOAT_DATA;
+    case CV_F64: *out_type = CV_WIRE_I64; return CV_PB_DOUBLE_DATA;
+    case CV_I64: return CV_PB_INT64_DATA;
     case CV_U32:
-    case CV_U64: return UINT64_DATA;
-    default: return INT32_DATA;
+    case CV_U64: return CV_PB_UINT64_DATA;
+    default: return CV_PB_INT32_DATA;
   }
 }
 
