@@ -173,7 +173,10 @@ static const char *concat_value(cv_emit *emit, const cv_node *node, const cv_ind
     text =
         text == NULL ? part : select_var(emit, type->dtype, emit_mask(emit, &range, 1), part, text);
   }
-  return text;
+  if (text != NULL) return text;
+  /* within no part: a pad around reads nothing of it */
+  cv_dtype dtype = cv_type_of(emit->body, node->outs[0])->dtype;
+  return emit_var(emit, dtype, cv_emit_format(emit, "(%s){0}", cv_vector_type(emit, dtype)));
 }
 
 /* ---- gather ---- */

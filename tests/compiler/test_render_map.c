@@ -193,6 +193,13 @@ static const kernel_case moves[] = {
      0,
      {0},
      0},
+    {"graph \"t\" (%x: f32[4,6], %z: f32[]) { %c: f32[8,6] = concat(%x, %x) {axis=0} %p: f32[10,6] "
+     "= pad(%c, %z) {lo=[0,0], hi=[2,0]} %y: f32[1,6] = slice(%p) {starts=[8,0], dims=[1,6], "
+     "steps=[1,1]} } -> (%y)",
+     0,
+     0,
+     {0},
+     0},
     {"graph \"t\" (%x: f32[3,1,5]) { %y: f32[3,7,5] = broadcast(%x) {dims=[3,7,5]} } -> (%y)",
      0,
      0,
