@@ -18,7 +18,7 @@ if PYTHON and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(o
 try:
     import numpy as np
 except ImportError:
-    skip("numpy (CUVIL_PYTHON names a Python that has it)")
+    skip("numpy: scripts/install-packages --test")
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("CUVIL_BIN", os.path.join(ROOT, "build/release/bin"))
