@@ -148,11 +148,24 @@ static cv_status keep_state(cv_gateway *gateway, uint64_t stream,
   return status;
 }
 
-void cv_gateway_end_stream(cv_gateway *gateway, uint64_t stream) {
+static void forget(cv_gateway *gateway, uint64_t stream) {
   cv_stream_state *state = find_stream(gateway, stream);
   if (!state) return;
   cv_answer_free_state(gateway, state);
   *state = gateway->streams.data[--gateway->streams.len];
+}
+
+/* Its requests borrow the state, and their answers keep it: it goes behind the last of them. */
+void cv_gateway_end_stream(cv_gateway *gateway, uint64_t stream) {
+  cv_gateway_request *last = NULL;
+  for (uint32_t i = 0; i < gateway->max_requests; i++) {
+    const cv_ledger_request *request = cv_ledger_at(gateway->ledger, i);
+    if (request && request->stream == stream) last = request->subject;
+  }
+  if (last)
+    last->ends = true;
+  else
+    forget(gateway, stream);
 }
 
 /* ---- answers ---- */
@@ -174,6 +187,9 @@ size_t cv_answer_deliver(cv_gateway *gateway) {
       status = place_consts(gateway, request);
       if (status == CV_OK) status = keep_state(gateway, due->stream, request);
       if (status != CV_OK) snprintf(request->text, sizeof request->text, "%s", cv_error_text());
+    } else if (due->deaths == CV_LEDGER_GIVEN_UP && !request->text[0]) {
+      snprintf(request->text, sizeof request->text,
+               "a request that ended its worker three times: it is given up");
     }
     cv_answer answer = {.id = due->id,
                         .stream = due->stream,
@@ -184,6 +200,7 @@ size_t cv_answer_deliver(cv_gateway *gateway) {
                         .latency_ns = cv_clock_ns() - request->submitted_ns};
     if (gateway->events.on_answer) gateway->events.on_answer(gateway->events.arg, &answer);
     cv_answer_free_request(gateway, request);
+    if (request->ends) forget(gateway, due->stream);
     cv_ledger_answered(gateway->ledger, due);
     count++;
   }

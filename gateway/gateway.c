@@ -137,6 +137,7 @@ cv_status cv_gateway_submit(cv_gateway *gateway, const cv_request *request, uint
   memcpy(own->inputs, request->inputs, p->n_inputs * sizeof *own->inputs);
   own->context = request->context;
   own->reset = request->reset;
+  own->ends = false;
   own->submitted_ns = cv_clock_ns();
   own->text[0] = '\0';
   *out_id = entry->id;
@@ -149,8 +150,12 @@ void cv_gateway_refuse(cv_gateway *gateway, cv_status status, const char *text) 
     if (!request || request->is_stamped) continue;
     cv_gateway_request *own = request->subject;
     snprintf(own->text, sizeof own->text, "%s", text);
-    cv_ledger_fail(request, status);
+    cv_ledger_fail(gateway->ledger, request, status);
   }
+}
+
+uint32_t cv_gateway_in_flight(const cv_gateway *gateway, cv_epoch epoch) {
+  return cv_ledger_in_flight(gateway->ledger, epoch);
 }
 
 uint32_t cv_gateway_waiting(const cv_gateway *gateway) {
@@ -172,9 +177,11 @@ static void watch(cv_gateway *gateway, int64_t now) {
   if (gateway->events.on_stalled) gateway->events.on_stalled(gateway->events.arg, text);
 }
 
+/* The route in use last: what the others took may be what its next micro-batch waits for. */
 static void pump(cv_gateway *gateway) {
   for (int i = 0; i < CV_ROUTES; i++)
-    if (gateway->routes[i].phase != CV_ROUTE_FREE) cv_route_pump(&gateway->routes[i]);
+    if (&gateway->routes[i] != gateway->used) cv_route_pump(&gateway->routes[i]);
+  if (gateway->used) cv_route_pump(gateway->used);
 }
 
 cv_status cv_gateway_wait(cv_gateway *gateway, int extra_fd, int64_t deadline_ns) {

@@ -4,7 +4,7 @@
  *
  * A route is its side of one epoch: open -> on_route(CV_OK) -> use -> close. At most two are open;
  * new micro-batches are stamped with the one in use, an older id is refused; a route closes when
- * no micro-batch of it is in flight.
+ * no micro-batch of it is in flight, or at once: then they may be stamped again with another.
  *
  * One thread makes all calls; it is the gateway's communication thread. Callbacks come from
  * cv_gateway_wait only, and may call everything but that and cv_gateway_destroy. */
@@ -36,12 +36,12 @@ typedef struct {
   void (*on_answer)(void *arg, const cv_answer *answer);
   /* The route's edges have met their peers (CV_OK), or never will. Once per open. */
   void (*on_route)(void *arg, cv_epoch epoch, cv_status status, const char *text);
-  /* A route that was there has failed: CV_PEER_LOST names the peer. Its requests are not answered
-   * before cv_gateway_close. */
+  /* A route that was there has failed, also one that drains: CV_PEER_LOST names the peer. It keeps
+   * its micro-batches until cv_gateway_close says what becomes of them. */
   void (*on_failed)(void *arg, cv_epoch epoch, cv_status status, const char *text);
   /* Nothing has moved for the watchdog's time though requests wait: who waits for whom. */
   void (*on_stalled)(void *arg, const char *text);
-  /* The route is closed, its memory free. */
+  /* The route is closed, its memory free. Also where on_route never came. */
   void (*on_closed)(void *arg, cv_epoch epoch);
 } cv_gateway_events;
 
@@ -79,11 +79,28 @@ typedef struct {
 /* Begins to open a route. CV_INVALID (two are open, an id not above the last, a row that is not
  * open), CV_NOMEM and what cv_channel_open says; then no callback tells of it. */
 CV_NODISCARD cv_status cv_gateway_open(cv_gateway *gateway, const cv_route_spec *spec);
-/* New micro-batches go this way from now on. CV_INVALID: not open, or older than the one in use. */
+/* New micro-batches go this way from now on. CV_INVALID: not open, or older than one used before.
+ */
 CV_NODISCARD cv_status cv_gateway_use(cv_gateway *gateway, cv_epoch epoch);
-/* Begins to close a route: when its last micro-batch has come back; with `force`, or if it has
- * failed, now: requests with micro-batches in it are answered CV_CANCELED, or with its failure. */
-void cv_gateway_close(cv_gateway *gateway, cv_epoch epoch, bool force);
+/* No route is in use: nothing is stamped, requests are still taken in. */
+void cv_gateway_hold(cv_gateway *gateway);
+
+/* What becomes of the unanswered micro-batches of a route that closes. */
+typedef enum {
+  CV_CLOSE_DRAIN,  /* they come back first; where it has failed: their requests fail with that */
+  CV_CLOSE_FORCE,  /* now: their requests are answered CV_CANCELED, or with its failure */
+  CV_CLOSE_REPLAY, /* now: they are stamped again, oldest first, before anything newer, with the
+                      route in use */
+  CV_CLOSE_BLAME   /* as REPLAY, and each of their requests counts a death: after two it is stamped
+                      only when nothing else is in flight, and if it dies so it is answered CV_FAILED
+                    */
+} cv_close_how;
+
+/* Begins to close a route; it is no longer in use. A later call may say more than CV_CLOSE_DRAIN
+ * did. The micro-batches are dealt with before it returns, on_closed comes later. */
+void cv_gateway_close(cv_gateway *gateway, cv_epoch epoch, cv_close_how how);
+/* Micro-batches of the epoch that are unanswered. */
+uint32_t cv_gateway_in_flight(const cv_gateway *gateway, cv_epoch epoch);
 
 typedef struct {
   uint64_t stream;   /* answers come in the order of requests with the same number */
@@ -103,7 +120,7 @@ CV_NODISCARD cv_status cv_gateway_submit(cv_gateway *gateway, const cv_request *
 void cv_gateway_refuse(cv_gateway *gateway, cv_status status, const char *text);
 /* Requests that are not answered. */
 uint32_t cv_gateway_waiting(const cv_gateway *gateway);
-/* Forgets a stream's state. */
+/* Forgets a stream's state, once its requests are answered. */
 void cv_gateway_end_stream(cv_gateway *gateway, uint64_t stream);
 
 /* Moves what can be moved and makes the callbacks that are due, waiting until something was done,

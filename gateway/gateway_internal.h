@@ -71,7 +71,7 @@ struct cv_route {
 typedef struct {
   cv_tensor *inputs, *outputs;
   void *context;
-  bool reset;
+  bool reset, ends; /* ends: its stream's state is forgotten with it */
   int64_t submitted_ns;
   char text[CV_GATEWAY_TEXT];
 } cv_gateway_request;
@@ -79,7 +79,7 @@ typedef struct {
 typedef struct {
   uint64_t stream;
   bool valid;
-  cv_tensor *values; /* [program's states] */
+  cv_tensor *values; /* [program's states]; lent to the stream's oldest request until its answer */
 } cv_stream_state;
 
 struct cv_gateway {
@@ -100,7 +100,8 @@ struct cv_gateway {
   cv_trace *trace;
   cv_route routes[CV_ROUTES];
   cv_route *used;
-  cv_epoch last; /* the newest id opened */
+  cv_epoch last;    /* the newest id opened */
+  cv_epoch highest; /* the newest id used */
 };
 
 /* answer.c */

@@ -205,7 +205,7 @@ static cv_status take(session *s, const cv_msg *msg) {
     case CV_MSG_RUN: return begin(s, &msg->run);
     case CV_MSG_UNLOAD:
       s->closing = true;
-      cv_gateway_close(s->gateway, s->epoch, false);
+      cv_gateway_close(s->gateway, s->epoch, CV_CLOSE_DRAIN);
       return CV_OK;
     case CV_MSG_STOP:
       s->stopped = true;

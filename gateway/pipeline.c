@@ -263,7 +263,7 @@ static void look(cv_pipeline *pipeline, const plan_set *set, set_state *out_stat
 static void unload(cv_pipeline *pipeline, plan_set *set, bool force) {
   if (!set || !set->in_use) return;
   set_state state;
-  cv_gateway_close(pipeline->gateway, set->epoch, force);
+  cv_gateway_close(pipeline->gateway, set->epoch, force ? CV_CLOSE_FORCE : CV_CLOSE_DRAIN);
   for (;;) { /* the gateway's end first: its last answers are in when it closes */
     if (!set->has_route || force)
       for (int i = 0; i < set->n; i++)
@@ -273,6 +273,8 @@ static void unload(cv_pipeline *pipeline, plan_set *set, bool force) {
         }
     look(pipeline, set, &state);
     if (state.unloaded == set->n && !set->has_route) break;
+    if (set->route_status != CV_OK) /* it failed while it drained */
+      cv_gateway_close(pipeline->gateway, set->epoch, CV_CLOSE_FORCE);
     if (turn(pipeline) != CV_OK) cv_clock_sleep_until(cv_clock_ns() + 1000000);
   }
   cv_edges_deinit(&set->edges);
@@ -427,7 +429,7 @@ static cv_status check_alive(cv_pipeline *pipeline, char *text, size_t size) {
   }
   if (status == CV_OK) return CV_OK;
   snprintf(text, size, "%s", why);
-  cv_gateway_close(pipeline->gateway, set->epoch, true);
+  cv_gateway_close(pipeline->gateway, set->epoch, CV_CLOSE_FORCE);
   cv_gateway_refuse(pipeline->gateway, status, text);
   return status;
 }

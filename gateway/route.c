@@ -41,13 +41,17 @@ static void tell(cv_route *route, cv_status status, const char *text) {
   }
 }
 
+static void abort_links(cv_route *route) {
+  for (int i = 0; i < link_count(route); i++)
+    if (link_at(route, i)->channel) cv_channel_abort(link_at(route, i)->channel);
+}
+
 static void fail(cv_route *route, cv_status status, const char *text) {
   if (route->phase != CV_ROUTE_OPENING && route->phase != CV_ROUTE_OPEN) return;
   snprintf(route->text, sizeof route->text, "%s: %s", route->gateway->name, text);
   route->status = status;
   route->phase = CV_ROUTE_FAILED;
-  for (int i = 0; i < link_count(route); i++)
-    if (link_at(route, i)->channel) cv_channel_abort(link_at(route, i)->channel);
+  abort_links(route);
   tell(route, status, route->text);
 }
 
@@ -382,30 +386,19 @@ cv_status cv_gateway_open(cv_gateway *gateway, const cv_route_spec *spec) {
 /* ---- pump and close ---- */
 
 static void begin_close(cv_route *route) {
-  cv_gateway *gateway = route->gateway;
-  bool abort = route->phase != CV_ROUTE_OPEN;
-  cv_status why = route->status == CV_OK ? CV_CANCELED : route->status;
-  for (uint32_t b = 0; b < route->window; b++) {
-    cv_route_batch *batch = &route->batches[b];
-    if (batch->entry && batch->entry->live && cv_route_is(route, batch->entry->epoch))
-      cv_answer_explain(batch->entry, route->text[0] ? route->text : "its epoch was closed");
-  }
-  cv_ledger_drop(gateway->ledger, route->epoch, why);
+  if (route->phase != CV_ROUTE_OPEN) abort_links(route);
   route->phase = CV_ROUTE_CLOSING;
-  if (gateway->used == route) gateway->used = NULL;
-  for (int i = 0; i < link_count(route); i++) {
-    cv_channel *channel = link_at(route, i)->channel;
-    if (channel && abort) cv_channel_abort(channel);
-    if (channel) cv_channel_close(channel);
-  }
+  if (route->gateway->used == route) route->gateway->used = NULL;
+  for (int i = 0; i < link_count(route); i++)
+    if (link_at(route, i)->channel) cv_channel_close(link_at(route, i)->channel);
 }
 
 void cv_route_pump(cv_route *route) {
   cv_gateway *gateway = route->gateway;
   if (route->phase == CV_ROUTE_OPEN) pump_sink(route);
   if (route->phase == CV_ROUTE_OPEN) pump_source(route);
-  if (route->closes && route->phase != CV_ROUTE_CLOSING && route->phase != CV_ROUTE_FREE &&
-      (route->phase != CV_ROUTE_OPEN || cv_ledger_in_flight(gateway->ledger, route->epoch) == 0))
+  if (route->closes && route->phase != CV_ROUTE_CLOSING &&
+      cv_ledger_in_flight(gateway->ledger, route->epoch) == 0)
     begin_close(route);
   if (route->phase != CV_ROUTE_CLOSING || route->n_channels > 0) return;
   cv_epoch epoch = route->epoch;
@@ -414,32 +407,53 @@ void cv_route_pump(cv_route *route) {
   if (!quiet && gateway->events.on_closed) gateway->events.on_closed(gateway->events.arg, epoch);
 }
 
-void cv_gateway_close(cv_gateway *gateway, cv_epoch epoch, bool force) {
-  for (int i = 0; i < CV_ROUTES; i++) {
-    cv_route *route = &gateway->routes[i];
-    if (!cv_route_is(route, epoch) || route->phase == CV_ROUTE_CLOSING) continue;
-    route->closes = true;
-    if (gateway->used == route) gateway->used = NULL;
-    if (force && route->phase == CV_ROUTE_OPEN) {
-      snprintf(route->text, sizeof route->text, "%s: the epoch was closed", gateway->name);
-      route->status = CV_CANCELED;
-      route->phase = CV_ROUTE_FAILED;
-    }
+/* The requests of its micro-batches fail as it did. */
+static void give_up(cv_route *route) {
+  for (uint32_t b = 0; b < route->window; b++) {
+    const cv_ledger_batch *entry = route->batches[b].entry;
+    if (entry && entry->live && cv_route_is(route, entry->epoch))
+      cv_answer_explain(entry, route->text);
   }
+  cv_ledger_drop(route->gateway->ledger, route->epoch, route->status);
+}
+
+static void close_route(cv_route *route, cv_close_how how) {
+  cv_gateway *gateway = route->gateway;
+  route->closes = true;
+  if (gateway->used == route) gateway->used = NULL;
+  if (how == CV_CLOSE_DRAIN && route->phase != CV_ROUTE_FAILED) return;
+  if (route->phase == CV_ROUTE_OPENING || route->phase == CV_ROUTE_OPEN) {
+    snprintf(route->text, sizeof route->text, "%s: the epoch was closed", gateway->name);
+    route->status = CV_CANCELED;
+    route->phase = CV_ROUTE_FAILED;
+  }
+  abort_links(route);
+  if (how == CV_CLOSE_REPLAY || how == CV_CLOSE_BLAME)
+    cv_ledger_replay(gateway->ledger, route->epoch, how == CV_CLOSE_BLAME);
+  else
+    give_up(route);
+}
+
+void cv_gateway_close(cv_gateway *gateway, cv_epoch epoch, cv_close_how how) {
+  for (int i = 0; i < CV_ROUTES; i++)
+    if (cv_route_is(&gateway->routes[i], epoch)) close_route(&gateway->routes[i], how);
 }
 
 cv_status cv_gateway_use(cv_gateway *gateway, cv_epoch epoch) {
   for (int i = 0; i < CV_ROUTES; i++) {
     cv_route *route = &gateway->routes[i];
     if (!cv_route_is(route, epoch) || route->phase != CV_ROUTE_OPEN || route->closes) continue;
-    if (gateway->used && is_newer(gateway->used->epoch, epoch)) break;
+    if (is_newer(gateway->highest, epoch)) break;
     gateway->used = route;
+    gateway->highest = epoch;
     cv_ledger_set_max_items(gateway->ledger, route->micro_batch);
     return CV_OK;
   }
   return cv_error(CV_INVALID, "%s: epoch %" PRIu64 ".%" PRIu32 " is not open, or is an older one",
                   gateway->name, epoch.term, epoch.number);
 }
+
+void cv_gateway_hold(cv_gateway *gateway) { gateway->used = NULL; }
 
 void cv_route_explain(const cv_route *route, char *text, size_t size) {
   char sink[CV_GATEWAY_TEXT / 2];

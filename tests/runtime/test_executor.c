@@ -216,7 +216,7 @@ static void test_life(void **state) {
   until(&r, (cv_stage_read(r.stages[1], &report), report.times.micro_batches == 10));
   assert_int_equal(report.memory.weights, 1);
   assert_true(report.slot_bytes > 0);
-  cv_gateway_close(r.gateway, (cv_epoch){1, 1}, false);
+  cv_gateway_close(r.gateway, (cv_epoch){1, 1}, CV_CLOSE_DRAIN);
   for (int i = 0; i < 2; i++) cv_stage_unload(r.stages[i], false);
   for (int i = 0; i < 2; i++) until(&r, get(&r.owners[i], &r.owners[i].unloaded));
   end(&r);
@@ -265,7 +265,7 @@ static void test_peer_ends(void **state) {
   until(&r, get(&r.owners[0], &r.owners[0].failed));
   assert_int_equal(r.owners[0].fail_status, CV_CANCELED);
   assert_non_null(strstr(r.owners[0].fail_text, "stage 0 of 2: "));
-  cv_gateway_close(r.gateway, (cv_epoch){1, 1}, true);
+  cv_gateway_close(r.gateway, (cv_epoch){1, 1}, CV_CLOSE_FORCE);
   until(&r, cv_gateway_waiting(r.gateway) == 0); /* each request has an answer all the same */
   assert_int_equal(r.answers, 6);
   end(&r);
