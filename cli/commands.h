@@ -11,5 +11,6 @@ CV_NODISCARD cv_status cv_command_run(int argc, char **argv);
 CV_NODISCARD cv_status cv_command_bench(int argc, char **argv);
 CV_NODISCARD cv_status cv_command_profile(int argc, char **argv);
 CV_NODISCARD cv_status cv_command_plan(int argc, char **argv);
+CV_NODISCARD cv_status cv_command_secret(int argc, char **argv);
 
 #endif

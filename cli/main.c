@@ -16,6 +16,7 @@ static const struct {
     {"bench", cv_command_bench, "time a model on this machine, step by step"},
     {"profile", cv_command_profile, "measure the time of each step for the planner"},
     {"plan", cv_command_plan, "find the fastest split over the devices at hand"},
+    {"secret", cv_command_secret, "make a secret that members of a cluster share"},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

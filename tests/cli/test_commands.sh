@@ -46,6 +46,15 @@ expect 0 "" "$cuvil" --help
 expect 0 "" "$cuvil" run --help
 expect 0 "" "$cuvil" --version
 
+
+expect 0 "" "$cuvil" secret new "$work/worker.key"
+expect 0 "" "$cuvil" secret new "$work/operator.key"
+[[ $(stat -c %a "$work/worker.key") = 600 && $(wc -c <"$work/worker.key") = 65 ]] || fail "secret new: mode or size"
+cmp -s "$work/worker.key" "$work/operator.key" && fail "two secrets are the same"
+cp "$work/worker.key" "$work/kept.key"
+expect 2 "worker.key" "$cuvil" secret new "$work/worker.key"
+cmp "$work/worker.key" "$work/kept.key" || fail "secret new changes a file that is there"
+expect 2 "secret new FILE" "$cuvil" secret old "$work/x.key"
 expect 2 "there is no command" "$cuvil" fly
 expect 2 "unknown option" "$cuvil" run x.onnx --fly
 expect 2 "missing.onnx" "$cuvil" run "$work/missing.onnx"
