@@ -81,29 +81,35 @@ cv_status cv_secret_parse(const char *identity, const char *hex, cv_secure_key *
 
 void cv_secret_wipe(cv_secure_key *key) { OPENSSL_cleanse(key, sizeof *key); }
 
+/* A file that only its owner may read. */
+static cv_status check_file(const char *path, int fd) {
+  struct stat about;
+  if (cv_fault() || fstat(fd, &about) < 0) return cv_error(CV_IO, "%s: %s", path, strerror(errno));
+  if (!S_ISREG(about.st_mode)) return cv_error(CV_INVALID, "%s: not a file", path);
+  if ((about.st_mode & 077) == 0) return CV_OK;
+  return cv_error(CV_INVALID, "%s: others have rights on this secret (mode %03o): chmod 600 %s",
+                  path, (unsigned)about.st_mode & 0777, path);
+}
+
 /* One line of at most `cap` - 1 characters, its end cut off. */
 static cv_status read_line(const char *path, char *line, size_t cap) {
-  struct stat about;
-  cv_status status = CV_OK;
+  size_t have = 0;
   int fd = cv_fault() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return cv_error(CV_IO, "%s: %s", path, strerror(errno));
-  if (cv_fault() || fstat(fd, &about) < 0) CV_TRY(cv_error(CV_IO, "%s: %s", path, strerror(errno)));
-  if (!S_ISREG(about.st_mode)) CV_TRY(cv_error(CV_INVALID, "%s: not a file", path));
-  if (about.st_mode & 077)
-    CV_TRY(cv_error(CV_INVALID, "%s: others have rights on this secret (mode %03o): chmod 600 %s",
-                    path, (unsigned)about.st_mode & 0777, path));
-  size_t have = 0;
-  for (ssize_t got = 1; got > 0 && have < cap; have += (size_t)got) {
+  cv_status status = check_file(path, fd);
+  for (ssize_t got = 1; status == CV_OK && got > 0 && have < cap; have += (size_t)got) {
     got = cv_fault() ? -1 : read(fd, line + have, cap - have);
-    if (got < 0) CV_TRY(cv_error(CV_IO, "%s: %s", path, strerror(errno)));
+    if (got >= 0) continue;
+    status = cv_error(CV_IO, "%s: %s", path, strerror(errno));
+    break;
   }
-  if (have == cap) CV_TRY(cv_error(CV_INVALID, "%s: too long for a secret", path));
+  close(fd);
+  if (status != CV_OK) return status;
+  if (have == cap) return cv_error(CV_INVALID, "%s: too long for a secret", path);
   if (have > 0 && line[have - 1] == '\n') have--;
   line[have] = 0;
-  if (strlen(line) != have) CV_TRY(cv_error(CV_INVALID, "%s: not a line of hex digits", path));
-out:
-  close(fd);
-  return status;
+  if (strlen(line) != have) return cv_error(CV_INVALID, "%s: not a line of hex digits", path);
+  return CV_OK;
 }
 
 cv_status cv_secret_read(const char *path, const char *identity, cv_secure_key *out_key) {
