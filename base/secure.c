@@ -105,7 +105,7 @@ static cv_status read_line(const char *path, char *line, size_t cap) {
   }
   close(fd);
   if (status != CV_OK) return status;
-  if (have == cap) return cv_error(CV_INVALID, "%s: too long for a secret", path);
+  if (have >= cap) return cv_error(CV_INVALID, "%s: too long for a secret", path);
   if (have > 0 && line[have - 1] == '\n') have--;
   line[have] = 0;
   if (strlen(line) != have) return cv_error(CV_INVALID, "%s: not a line of hex digits", path);
